@@ -194,7 +194,7 @@ def unexpected(around: pytest.MonkeyPatch) -> Iterator[list[BaseException]]:
 
     Gives these errors, which a test that expects them takes out.
     """
-    module = sys.modules.get("napari_ngff.viewer.services.unexpected")
+    module = sys.modules.get("napari_ngff.viewer.services.window")
     errors: list[BaseException] = []
     if module is not None:
         manager = module.notification_manager

@@ -90,7 +90,7 @@ def notices(path):
     constants = {}
     add_constants(tree, constants)
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").endswith("_texts"):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").endswith("notices"):
             texts = SOURCE.parent / f"{node.module.replace('.', '/')}.py"
             names = {alias.name for alias in node.names}
             add_constants(ast.parse(texts.read_text("utf-8")), constants, names)

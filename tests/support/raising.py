@@ -16,7 +16,7 @@ OURS = (
     "threading",
     "_weakrefset",
     "typing",
-    "napari_ngff.viewer.services.unexpected",
+    "napari_ngff.viewer.services.window",
 )
 """What lets work go on, and what Python itself calls."""
 

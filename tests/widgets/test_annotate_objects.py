@@ -28,7 +28,7 @@ from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.widgets.annotate import bridge_form
 from napari_ngff.widgets.annotate.bridge_form import show_bridge_form
-from napari_ngff.widgets.narrow_controls import READ_ONLY
+from napari_ngff.widgets.connections import READ_ONLY
 from painting import Empty, Memory
 
 LEFT = Qt.MouseButton.LeftButton

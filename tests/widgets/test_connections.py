@@ -17,7 +17,7 @@ from qtpy.QtWidgets import QApplication, QWidget
 
 import napari_ngff.widgets
 from mouse import pump
-from napari_ngff.viewer.services.unexpected import Signal
+from napari_ngff.viewer.services.window import Signal
 from napari_ngff.widgets.connections import (
     Connections,
     connect_while_alive,

@@ -10,7 +10,7 @@ from napari.utils.notifications import notification_manager
 from mouse import pump, until
 from napari_ngff.store.arrays import region_read
 from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.viewer.services.unexpected import going_on
+from napari_ngff.viewer.services.window import going_on
 from napari_ngff.viewer.streaming import volume_fit, volume_slicing
 from napari_ngff.viewer.streaming.streamed_levels import are_pixels_coming
 from plates import write_image

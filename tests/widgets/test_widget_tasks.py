@@ -10,7 +10,7 @@ from qtpy.QtWidgets import QWidget
 
 from napari_ngff.errors import NodeNotFoundError
 from napari_ngff.viewer.services.window import Window
-from napari_ngff.widgets.widget_tasks import WidgetTasks
+from napari_ngff.widgets.connections import WidgetTasks
 
 
 class Asker(QWidget):

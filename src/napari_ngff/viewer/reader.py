@@ -35,8 +35,7 @@ from napari_ngff.viewer.private.napari_layers import forget_thumbnail
 from napari_ngff.viewer.private.slicing import is_slicing
 from napari_ngff.viewer.services.error_report import ErrorReport
 from napari_ngff.viewer.services.notices import count_noun, last_part, shorten_name
-from napari_ngff.viewer.services.unexpected import attempt_work
-from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.services.window import Window, attempt_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

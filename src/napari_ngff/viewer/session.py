@@ -85,8 +85,7 @@ from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.services.latest_task import LatestTask
 from napari_ngff.viewer.services.notices import last_part, shorten_name
 from napari_ngff.viewer.services.settings import PLUGIN
-from napari_ngff.viewer.services.unexpected import Signal
-from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.services.window import Signal, Window
 from napari_ngff.viewer.streaming.pixel_fetcher import stream_signals
 from napari_ngff.viewer.streaming.streamed_levels import camera_wait, stream_of
 from napari_ngff.viewer.streaming.streamed_values import guard_screenshots, guard_values

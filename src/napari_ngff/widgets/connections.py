@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any
 from weakref import WeakMethod
 
 from napari.utils.events import EventEmitter
 from qtpy.compat import isalive
 from qtpy.QtCore import QObject
+from qtpy.QtWidgets import QComboBox
+from superqt.utils import QFlowLayout
+
+from napari_ngff.viewer.services.latest_task import LatestTask
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from qtpy.QtCore import QEvent
+    from qtpy.QtWidgets import QWidget
+
+    from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
 
 Links = list[tuple[Any, "WeakMethod[Callable[..., Any]]"]]
@@ -88,3 +96,93 @@ class EventWatcher(QObject):
         if watched is None or event is None or not vars(self):
             return False
         return self.watchEvent(watched, event)
+
+
+GAP = 4
+"""Pixels between two controls: in a layout inside of another one, superqt has none."""
+
+LEAST_LETTERS = 5
+"""Letters of an entry that are visible in the narrowest box."""
+
+NO_LABELS = "Select labels of an OME-Zarr, or make new ones."
+READ_ONLY = "These labels are read-only or locked: see beside Save in their controls."
+
+
+def wrapping_row(*widgets: QWidget) -> QFlowLayout:
+    """Put widgets side by side, in several lines if they do not fit."""
+    row = QFlowLayout()
+    row.setHorizontalSpacing(GAP)
+    row.setVerticalSpacing(GAP)
+    row.setContentsMargins(0, 0, 0, 0)
+    for widget in widgets:
+        row.addWidget(widget)
+    return row
+
+
+def choice_box(parent: QWidget, name: str, tip: str) -> QComboBox:
+    """Make a box of choices whose width does not widen the dock."""
+    box = QComboBox(parent)
+    box.setAccessibleName(name)
+    box.setToolTip(tip)
+    # By default a box is as wide as its longest entry, and so would be the dock.
+    policy = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
+    box.setSizeAdjustPolicy(policy)
+    box.setMinimumContentsLength(LEAST_LETTERS)
+    return box
+
+
+def enable_if(is_possible: bool, widget: QWidget, lack: str) -> None:
+    """Enable a widget, or disable it and let its tool tip state what is lacking."""
+    if widget.property("tip") is None:
+        widget.setProperty("tip", widget.toolTip())
+    widget.setEnabled(is_possible)
+    widget.setToolTip(widget.property("tip") if is_possible else lack)
+
+
+def why_fixed(layer: OMEZarrLabels | None, changes: bool = True) -> str:
+    """Return why nothing can be done with labels, or nothing that changes them."""
+    is_fixed = changes and layer is not None and layer.refusal
+    return NO_LABELS if layer is None else READ_ONLY if is_fixed else ""
+
+
+class WidgetTasks:
+    """The tasks of one widget by subject, a `LatestTask` each.
+
+    Parameters
+    ----------
+    widget
+        Results are dropped once it is gone.
+    """
+
+    def __init__(self, widget: QWidget) -> None:
+        self._is_alive = alive_check(widget)
+        self._tasks: dict[str, LatestTask] = {}
+
+    def start_task(
+        self, subject: str, work: Callable[[], Any], done: Callable[[Any], None]
+    ) -> None:
+        """Start work in a worker; `done` gets its result, or a text why it failed."""
+        if subject not in self._tasks:
+            self._tasks[subject] = LatestTask(self._is_alive)
+        # `done` twice: a text that says why work failed is a result like another.
+        self._tasks[subject].start(lambda _: work(), done, done)
+
+    def cancel_others(self, *kept: str) -> None:
+        """Cancel all tasks, except those of the subjects `kept`."""
+        for subject in self._tasks.keys() - set(kept):
+            self._tasks[subject].cancel()
+
+
+def alive_check(widget: QWidget) -> Callable[[], bool]:
+    """Return a function that returns whether a widget is still there.
+
+    It does not keep the widget alive.
+    """
+    # Two ways to go: Python may hold a widget that Qt has deleted, and the reverse.
+    reference = weakref.ref(widget)
+
+    def is_alive() -> bool:
+        referent = reference()
+        return referent is not None and bool(isalive(referent))  # type: ignore[no-untyped-call]
+
+    return is_alive

@@ -12,8 +12,7 @@ from qtpy.QtGui import QAction  # type: ignore[attr-defined]
 from qtpy.QtWidgets import QApplication
 
 from napari_ngff.viewer.browsing import display_saving
-from napari_ngff.viewer.browsing.display_saving import is_field
-from napari_ngff.viewer.layers.display_settings import settings_shown
+from napari_ngff.viewer.browsing.display_saving import is_field, settings_shown
 from napari_ngff.viewer.plans.layer_plan import is_joined
 from napari_ngff.viewer.private.napari_window import qt_window_of
 from napari_ngff.viewer.services.window import Window

@@ -37,8 +37,7 @@ from napari_ngff.viewer.services.settings import (
     note_default_offered,
     recent_addresses,
 )
-from napari_ngff.viewer.services.unexpected import attempt_work
-from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.services.window import Window, attempt_work
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.form_dialog import (
     close_form,

@@ -28,7 +28,7 @@ from napari_ngff.viewer.browsing.images_to_label import (
     same_image,
     well_choices,
 )
-from napari_ngff.viewer.layers.label_target import SAVE_AS, has_no_file
+from napari_ngff.viewer.layers.label_owners import SAVE_AS, has_no_file
 from napari_ngff.viewer.painting.new_labels import (
     free_name,
     is_shown,

@@ -34,8 +34,7 @@ from napari_ngff.errors import (
 from napari_ngff.store.arrays import chunked_array as module
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.store.sources.revision import Revision
-from napari_ngff.store.sources.source import Source
+from napari_ngff.store.sources.source import Revision, Source
 from patience import PATIENCE
 
 SHAPE, CHUNKS, SHARDS = (13, 17), (4, 5), (8, 15)

@@ -15,7 +15,7 @@ from napari_ngff.store.sources.kept_chunks import (
     keep_chunks,
 )
 from napari_ngff.store.sources.remote_source import RemoteSource
-from napari_ngff.store.sources.revision import TaggedBytes
+from napari_ngff.store.sources.source import TaggedBytes
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from plates import pixels, write_image
 from range_server import serving_ranges

@@ -27,7 +27,7 @@ from napari_ngff.viewer.annotations import sidecars
 from napari_ngff.viewer.annotations.sidecars import edit_copy
 from napari_ngff.viewer.browsing.recovery import open_journal
 from napari_ngff.viewer.composing.write_layers import propose_target
-from napari_ngff.viewer.layers.label_target import TARGET
+from napari_ngff.viewer.layers.label_owners import TARGET
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.reader import read_paths

@@ -13,8 +13,11 @@ from napari.components import ViewerModel
 from judges import container, read_by_ome_zarr, validate_models
 from napari_ngff import read_layers
 from napari_ngff.store.write.zip_packing import pack_hierarchy
-from napari_ngff.viewer.browsing.display_saving import forget_display, save_display
-from napari_ngff.viewer.layers.display_settings import settings_shown
+from napari_ngff.viewer.browsing.display_saving import (
+    forget_display,
+    save_display,
+    settings_shown,
+)
 from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.session import session_of
 from plates import AXES, write_array, write_group

@@ -17,7 +17,7 @@ from napari.layers import Image, Labels, Layer, _layer_actions
 from napari_ngff import plugin
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
-from napari_ngff.viewer.layers.label_target import TARGET
+from napari_ngff.viewer.layers.label_owners import TARGET
 from napari_ngff.viewer.painting import canvas_labels, paint
 from napari_ngff.viewer.painting.new_labels import free_name, new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels

@@ -18,7 +18,7 @@ SOURCE = Path(napari_ngff.__file__).parent
 KNOWS_NAPARI = ("viewer", "widgets", "plugin.py", "cli.py", "__init__.py", "testing.py")
 """All else may not import napari, see `tests/test_layers.py`."""
 OF_OTHERS = {
-    "viewer/services/unexpected.py": {"_emit_queue", "_slots"},
+    "viewer/services/window.py": {"_emit_queue", "_slots"},
     "widgets/workers.py": {"_finished"},
 }
 """Private names of psygnal, and of superqt."""

@@ -20,8 +20,7 @@ from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.plans.layer_plan import origin_of
 from napari_ngff.viewer.samples import write_image
-from napari_ngff.viewer.services.unexpected import Signal, going_on
-from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.services.window import Signal, Window, going_on
 from napari_ngff.viewer.session import session_of
 from patience import until
 from plates import mark_own, write_plate

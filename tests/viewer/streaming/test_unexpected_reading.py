@@ -21,8 +21,7 @@ from napari_ngff.store.arrays.region_read import cache
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer.reader import read_first_pixels
-from napari_ngff.viewer.services.unexpected import going_on
-from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.services.window import Window, going_on
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.streaming import (
     outage_watch,

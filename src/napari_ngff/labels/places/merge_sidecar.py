@@ -52,7 +52,7 @@ from napari_ngff.store.write.writer_token import SUFFIX
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from napari_ngff.store.sources.revision import Revision
+    from napari_ngff.store.sources.source import Revision
     from napari_ngff.store.write.transaction import Revisions
 
 

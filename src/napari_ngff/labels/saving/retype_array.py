@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.arrays.chunked_array import Box, ChunkedArray
-    from napari_ngff.store.sources.revision import Revision
+    from napari_ngff.store.sources.source import Revision
     from napari_ngff.store.write.transaction import NewTree, Revisions, Transaction
 
 

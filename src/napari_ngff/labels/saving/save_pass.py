@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import AxisOrder, Cell
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.pyramids.level_reduction import LevelReduction
-    from napari_ngff.store.sources.revision import Revision
+    from napari_ngff.store.sources.source import Revision
     from napari_ngff.store.write.transaction import Secure, Transaction
 
 Array = npt.NDArray[Any]

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from napari_ngff.store.sources.revision import Revision
-    from napari_ngff.store.sources.source import Source
+    from napari_ngff.store.sources.source import Revision, Source
 
 LIMIT = 256 * 2**20
 """Bytes on disk beyond which the least recently used thumbnails are deleted."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.chunk_layout import ArrayLayout, Shape
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
-    from napari_ngff.store.sources.revision import Revision
+    from napari_ngff.store.sources.source import Revision
     from napari_ngff.store.write.transaction import Secure, Transaction
 
 Array = npt.NDArray[Any]

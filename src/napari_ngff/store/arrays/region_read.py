@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from napari_ngff.store.arrays.boxes import Box
-    from napari_ngff.store.sources.revision import Revision
+    from napari_ngff.store.sources.source import Revision
 
 Array = npt.NDArray[Any]
 

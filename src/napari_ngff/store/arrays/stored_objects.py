@@ -14,7 +14,7 @@ from napari_ngff.store.arrays.parse_array import IndirectError, parse_array
 from napari_ngff.store.limits import check_index
 from napari_ngff.store.lru_cache import ByteCache
 from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.store.sources.revision import Revision, TaggedBytes
+from napari_ngff.store.sources.source import Revision, TaggedBytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

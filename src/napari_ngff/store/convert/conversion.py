@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.store.sources.revision import Revision
     from napari_ngff.store.sources.server_logins import AddressSecrets
+    from napari_ngff.store.sources.source import Revision
     from napari_ngff.store.write.partial_folder import UnitRecord
 
 TARGETS = (V0_4, V0_5, V0_6)

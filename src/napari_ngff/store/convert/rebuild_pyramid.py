@@ -53,8 +53,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.chunk_layout import Shape
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.store.sources.revision import Revision
-    from napari_ngff.store.sources.source import Source
+    from napari_ngff.store.sources.source import Revision, Source
     from napari_ngff.store.write.transaction import NewTree, Revisions, Transaction
 
 METHODS = ("mean", "mode", "nearest")

@@ -17,8 +17,7 @@ from typing_extensions import override
 from napari_ngff.store.sources.read_ahead import call_at_once, reading_ahead
 from napari_ngff.store.sources.remote_file import RemoteFile
 from napari_ngff.store.sources.remote_source import RemoteSource
-from napari_ngff.store.sources.revision import Revision
-from napari_ngff.store.sources.source import WrappedSource
+from napari_ngff.store.sources.source import Revision, WrappedSource
 from napari_ngff.store.sources.zip_source import ZipSource
 
 if TYPE_CHECKING:

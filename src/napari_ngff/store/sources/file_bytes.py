@@ -8,7 +8,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import AccessError, NodeNotFoundError
-from napari_ngff.store.sources.revision import Revision
+from napari_ngff.store.sources.source import Revision
 from napari_ngff.store.threads import CORES
 
 if TYPE_CHECKING:

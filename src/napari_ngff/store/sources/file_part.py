@@ -16,7 +16,7 @@ from napari_ngff.store.sources.http_request import (
     too_long_error,
 )
 from napari_ngff.store.sources.request_failure import error_code
-from napari_ngff.store.sources.revision import Revision, TaggedBytes
+from napari_ngff.store.sources.source import Revision, TaggedBytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

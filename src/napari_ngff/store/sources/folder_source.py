@@ -10,8 +10,7 @@ from typing_extensions import override
 
 from napari_ngff.errors import AccessError, CorruptDataError, UnsupportedError
 from napari_ngff.store.limits import check_document_size
-from napari_ngff.store.sources.revision import Revision
-from napari_ngff.store.sources.source import Source
+from napari_ngff.store.sources.source import Revision, Source
 
 OPEN_FLAGS = (
     os.O_RDONLY

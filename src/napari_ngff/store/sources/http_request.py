@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import CorruptDataError
-from napari_ngff.store.sources.revision import TaggedBytes
+from napari_ngff.store.sources.source import TaggedBytes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Mapping

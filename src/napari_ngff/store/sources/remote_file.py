@@ -22,7 +22,7 @@ from napari_ngff.store.limits import allowed_chunk
 from napari_ngff.store.lru_cache import ByteCache
 from napari_ngff.store.sources.file_bytes import PositionFile
 from napari_ngff.store.sources.kept_chunks import kept_chunks_of
-from napari_ngff.store.sources.revision import Revision, TaggedBytes
+from napari_ngff.store.sources.source import Revision, TaggedBytes
 from napari_ngff.store.threads import share_work
 
 if TYPE_CHECKING:

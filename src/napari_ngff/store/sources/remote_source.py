@@ -53,7 +53,6 @@ from napari_ngff.store.sources.request_failure import (
     may_be_missing,
     refuses_objects,
 )
-from napari_ngff.store.sources.revision import Revision, TaggedBytes
 from napari_ngff.store.sources.server_access import (
     LATE,
     LATE_DOCUMENT,
@@ -67,7 +66,7 @@ from napari_ngff.store.sources.server_logins import (
     note_refusal,
     server_of,
 )
-from napari_ngff.store.sources.source import Source
+from napari_ngff.store.sources.source import Revision, Source, TaggedBytes
 from napari_ngff.store.threads import MOST, ask_pool
 
 if TYPE_CHECKING:

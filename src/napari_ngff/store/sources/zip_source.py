@@ -20,8 +20,7 @@ from napari_ngff.metadata.model import Problem, Severity
 from napari_ngff.store.limits import NODE_DOCUMENTS, check_document_size, parse_json
 from napari_ngff.store.lru_cache import ByteCache
 from napari_ngff.store.sources.remote_file import RemoteFile
-from napari_ngff.store.sources.revision import Revision
-from napari_ngff.store.sources.source import Source
+from napari_ngff.store.sources.source import Revision, Source
 from napari_ngff.store.sources.zip_directory import DEFLATED, ZipArchive
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from napari_ngff.errors import (
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.limits import parse_json
 from napari_ngff.store.sources.file_bytes import PositionFile
-from napari_ngff.store.sources.revision import Revision
+from napari_ngff.store.sources.source import Revision
 from napari_ngff.store.sources.zip_directory import (
     DEFLATED,
     ENCRYPTED,

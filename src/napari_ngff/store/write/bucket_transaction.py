@@ -23,9 +23,8 @@ from napari_ngff.errors import (
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.limits import ATTRIBUTES_IN, is_document, parse_json
 from napari_ngff.store.sources.request_failure import describe_failure, error_code
-from napari_ngff.store.sources.revision import Revision
 from napari_ngff.store.sources.server_access import LATE, allowed_seconds
-from napari_ngff.store.sources.source import WrappedSource
+from napari_ngff.store.sources.source import Revision, WrappedSource
 from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.label_list_watch import announce_lists
 from napari_ngff.store.write.transaction import conflict_text

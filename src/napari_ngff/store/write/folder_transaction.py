@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from napari_ngff.errors import ConflictError
 from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.store.sources.revision import Revision
+from napari_ngff.store.sources.source import Revision
 from napari_ngff.store.write.file_lock import take_turn
 from napari_ngff.store.write.fsync import flush_all, flush_file, flush_folder
 from napari_ngff.store.write.label_list_watch import announce_lists

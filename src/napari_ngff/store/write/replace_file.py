@@ -8,7 +8,7 @@ import tempfile
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING
 
-from napari_ngff.store.sources.revision import Revision
+from napari_ngff.store.sources.source import Revision
 from napari_ngff.store.write.exchange import exchange_paths, rename_to_free
 from napari_ngff.store.write.fsync import flush_file, flush_folder, flush_open_file
 from napari_ngff.store.write.named_errors import name_errors

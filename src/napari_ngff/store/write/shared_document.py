@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.errors import ConflictError, CorruptDataError
 from napari_ngff.store.limits import parse_json, size_text
 from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.store.sources.revision import Revision
+from napari_ngff.store.sources.source import Revision
 from napari_ngff.store.write.file_lock import take_turn
 from napari_ngff.store.write.named_errors import name_errors
 from napari_ngff.store.write.replace_file import replace_file

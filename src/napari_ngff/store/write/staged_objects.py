@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from napari_ngff.store.sources.file_bytes import PositionFile
-from napari_ngff.store.sources.revision import Revision
+from napari_ngff.store.sources.source import Revision
 from napari_ngff.store.write.named_errors import name_errors
 from napari_ngff.store.write.replace_file import nameless_file, temporary_folder
 from napari_ngff.store.write.zip_writer import write_at

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from napari_ngff.store.compression import Buffer
-    from napari_ngff.store.sources.revision import Revision
-    from napari_ngff.store.sources.source import Source
+    from napari_ngff.store.sources.source import Revision, Source
 
 Content = TypeVar("Content")
 

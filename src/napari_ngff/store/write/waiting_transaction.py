@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from napari_ngff.store.compression import Buffer
-    from napari_ngff.store.sources.revision import Revision
+    from napari_ngff.store.sources.source import Revision
     from napari_ngff.store.write.staged_objects import StagedObject
     from napari_ngff.store.write.transaction import Revisions, Secure
 

@@ -20,7 +20,7 @@ from napari_ngff.labels.journal import INTERVAL, LOCK
 from napari_ngff.labels.kept_edits import address_text
 from napari_ngff.labels.places.label_location import name_problem
 from napari_ngff.labels.places.sidecar import can_write, folders_of
-from napari_ngff.store.sources.revision import Revision
+from napari_ngff.store.sources.source import Revision
 from napari_ngff.store.write.file_lock import hold_if_possible, take_turn
 from napari_ngff.store.write.replace_file import remove_file, replace_file
 from napari_ngff.viewer.annotations.annotations import (
@@ -31,8 +31,7 @@ from napari_ngff.viewer.annotations.annotations import (
 from napari_ngff.viewer.annotations.file_journal import FileJournal, KeptContent
 from napari_ngff.viewer.plans.layer_plan import is_joined, layer_kind, origin_of
 from napari_ngff.viewer.services.notices import count_noun, last_part, shorten_name
-from napari_ngff.viewer.services.unexpected import Signal
-from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.services.window import Signal, Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -12,8 +12,7 @@ from napari_ngff.viewer.annotations.annotations import (
     Annotation,
     AnnotationState,
 )
-from napari_ngff.viewer.layers.label_owners import image_address
-from napari_ngff.viewer.layers.label_target import TARGET, has_no_file
+from napari_ngff.viewer.layers.label_owners import TARGET, has_no_file, image_address
 from napari_ngff.viewer.painting.paint import save_labels
 from napari_ngff.viewer.services.notices import last_part
 from napari_ngff.viewer.services.window import Window

@@ -12,8 +12,7 @@ from napari_ngff.errors import OMEZarrError
 from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.services.notices import shorten_name
 from napari_ngff.viewer.services.settings import autosave_minutes
-from napari_ngff.viewer.services.unexpected import call_or
-from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.services.window import Window, call_or
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -31,8 +31,7 @@ from napari_ngff.viewer.painting.new_labels import (
 from napari_ngff.viewer.plans.layer_plan import KEY, layer_kind
 from napari_ngff.viewer.private.napari_layers import is_being_painted
 from napari_ngff.viewer.services.notices import last_part
-from napari_ngff.viewer.services.unexpected import Signal
-from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.services.window import Signal, Window
 from napari_ngff.viewer.streaming.regions import level_shapes
 
 if TYPE_CHECKING:

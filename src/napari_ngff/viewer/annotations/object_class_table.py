@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.store.sources.revision import Revision
+    from napari_ngff.store.sources.source import Revision
     from napari_ngff.store.write.transaction import Transaction
 
 ENDING = "_classes"

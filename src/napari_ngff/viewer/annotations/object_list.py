@@ -33,8 +33,7 @@ from napari_ngff.viewer.annotations.object_class_annotation import (
 )
 from napari_ngff.viewer.layers.coloring import color_objects
 from napari_ngff.viewer.layers.label_colors import as_int64, color_groups
-from napari_ngff.viewer.layers.label_owners import place_of_labels
-from napari_ngff.viewer.layers.label_target import TARGET
+from napari_ngff.viewer.layers.label_owners import TARGET, place_of_labels
 from napari_ngff.viewer.painting.layer_measuring import nodes_of
 from napari_ngff.viewer.painting.object_edits import (
     searched_level,
@@ -44,7 +43,7 @@ from napari_ngff.viewer.painting.object_edits import (
 from napari_ngff.viewer.plans.layer_plan import is_joined, origin_of
 from napari_ngff.viewer.saving.layer_description import INDEX
 from napari_ngff.viewer.services.latest_task import LatestTask
-from napari_ngff.viewer.services.unexpected import Signal
+from napari_ngff.viewer.services.window import Signal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

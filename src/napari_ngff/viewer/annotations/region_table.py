@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.store.sources.revision import Revision
+    from napari_ngff.store.sources.source import Revision
     from napari_ngff.viewer.annotations.file_annotation import OlderFile
 
 NEW = {

@@ -14,7 +14,7 @@ from napari_ngff.labels.places.sidecar import open_sidecars
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.viewer.layers.image_layers import OVER_IMAGE
 from napari_ngff.viewer.layers.label_layers import label_layer
-from napari_ngff.viewer.layers.label_target import image_file
+from napari_ngff.viewer.layers.label_owners import image_file
 from napari_ngff.viewer.layers.user_alignment import unsaved_move
 from napari_ngff.viewer.painting.brush import ERASE, PAINT
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer

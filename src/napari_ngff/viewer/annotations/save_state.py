@@ -12,8 +12,7 @@ from napari_ngff.viewer.annotations.object_class_annotation import (
 )
 from napari_ngff.viewer.annotations.sidecars import BEING_COPIED
 from napari_ngff.viewer.painting.painted_layers import COPY
-from napari_ngff.viewer.services.unexpected import attempt_work
-from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.services.window import Window, attempt_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable

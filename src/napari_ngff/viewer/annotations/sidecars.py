@@ -23,7 +23,7 @@ from napari_ngff.labels.places.sidecar import (
 from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.viewer.layers.label_layers import label_layer
-from napari_ngff.viewer.layers.label_target import TARGET
+from napari_ngff.viewer.layers.label_owners import TARGET
 from napari_ngff.viewer.layers.move_layers import LOOK
 from napari_ngff.viewer.plans.layer_plan import (
     LayerPlan,
@@ -33,8 +33,7 @@ from napari_ngff.viewer.plans.layer_plan import (
     picture_of,
 )
 from napari_ngff.viewer.services.notices import count_noun, shorten_name
-from napari_ngff.viewer.services.unexpected import Signal
-from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.services.window import Signal, Window
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel

@@ -12,8 +12,7 @@ from typing_extensions import override
 from napari_ngff.plate.tables.files import write_frame
 from napari_ngff.viewer.annotations.annotations import Annotation, AnnotationState
 from napari_ngff.viewer.services.notices import join_names, shorten_name
-from napari_ngff.viewer.services.unexpected import attempt_work
-from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.services.window import Window, attempt_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

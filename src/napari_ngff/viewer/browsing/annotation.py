@@ -24,8 +24,7 @@ from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.plans.layer_plan import layer_kind
 from napari_ngff.viewer.services import settings
-from napari_ngff.viewer.services.unexpected import Signal, attempt_work
-from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.services.window import Signal, Window, attempt_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -35,8 +35,7 @@ from napari_ngff.viewer.browsing.positions import (
 )
 from napari_ngff.viewer.browsing.preparation import FieldResolver
 from napari_ngff.viewer.browsing.shown_fields import FieldNotices
-from napari_ngff.viewer.services.unexpected import Signal
-from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.services.window import Signal, Window
 from napari_ngff.viewer.streaming.well_stream import OversizedWells
 
 if TYPE_CHECKING:

@@ -34,13 +34,13 @@ from napari_ngff.viewer.browsing.shown_layers import ShownLayers
 from napari_ngff.viewer.layers.plane_camera import KeptSliders
 from napari_ngff.viewer.services.latest_task import LayerTask
 from napari_ngff.viewer.services.notices import last_part, shorten_name
-from napari_ngff.viewer.services.unexpected import (
+from napari_ngff.viewer.services.window import (
     Signal,
+    Window,
     attempt_work,
     call_all,
     going_on,
 )
-from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.streaming.outage_watch import login_signals
 from napari_ngff.viewer.streaming.well_stream import WellStream
 

@@ -20,8 +20,12 @@ from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.viewer.browsing.positions import WELLS_ASKED
-from napari_ngff.viewer.layers.label_owners import is_in_sidecar, is_own_node
-from napari_ngff.viewer.layers.label_target import TARGET, LabelTarget
+from napari_ngff.viewer.layers.label_owners import (
+    TARGET,
+    LabelTarget,
+    is_in_sidecar,
+    is_own_node,
+)
 from napari_ngff.viewer.painting.attachment import rename_new
 from napari_ngff.viewer.painting.brush import PAINTING
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
@@ -35,8 +39,7 @@ from napari_ngff.viewer.plans.layer_plan import (
     picture_of,
 )
 from napari_ngff.viewer.services.notices import count_noun
-from napari_ngff.viewer.services.unexpected import Signal
-from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.services.window import Signal, Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -10,8 +10,7 @@ from napari.layers import Image
 
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.plans.layer_plan import is_joined, origin_of, picture_of
-from napari_ngff.viewer.services.unexpected import attempt_work
-from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.services.window import Window, attempt_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -38,8 +38,12 @@ from napari_ngff.viewer.plans.layer_plan import (
     picture_of,
 )
 from napari_ngff.viewer.services.notices import shorten_name
-from napari_ngff.viewer.services.unexpected import call_all, going_on, report_unexpected
-from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.services.window import (
+    Window,
+    call_all,
+    going_on,
+    report_unexpected,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

@@ -45,8 +45,7 @@ from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.plans.layer_plan import KEY, layer_kind, origin_of
 from napari_ngff.viewer.services.latest_task import LatestTask
 from napari_ngff.viewer.services.notices import last_part
-from napari_ngff.viewer.services.unexpected import Signal
-from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.services.window import Signal, Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

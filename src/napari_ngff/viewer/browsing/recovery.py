@@ -33,7 +33,7 @@ from napari_ngff.viewer.annotations.restored_layers import (
     size_text,
 )
 from napari_ngff.viewer.browsing.positions import Position, inline_title
-from napari_ngff.viewer.layers.label_target import TARGET, image_file
+from napari_ngff.viewer.layers.label_owners import TARGET, image_file
 from napari_ngff.viewer.painting.brush import PAINTING
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.plans.layer_plan import is_joined, layer_kind, origin_of
@@ -54,8 +54,13 @@ from napari_ngff.viewer.services.notices import (
     shorten_name,
 )
 from napari_ngff.viewer.services.settings import note_tool
-from napari_ngff.viewer.services.unexpected import Signal, call_guarded
-from napari_ngff.viewer.services.window import DISCARD, RESTORE, Window
+from napari_ngff.viewer.services.window import (
+    DISCARD,
+    RESTORE,
+    Signal,
+    Window,
+    call_guarded,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -28,8 +28,7 @@ from napari_ngff.viewer.annotations.regions_annotation import (
 from napari_ngff.viewer.browsing.canvas_controls import bind_steps
 from napari_ngff.viewer.painting.object_edits import show_region
 from napari_ngff.viewer.services.notices import shorten_name
-from napari_ngff.viewer.services.unexpected import Signal
-from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.services.window import Signal, Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

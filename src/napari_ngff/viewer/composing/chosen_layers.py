@@ -29,7 +29,7 @@ from napari_ngff.viewer.plans.layer_plan import (
     picture_of,
 )
 from napari_ngff.viewer.services.notices import count_noun
-from napari_ngff.viewer.services.unexpected import attempt_work
+from napari_ngff.viewer.services.window import attempt_work
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -29,6 +29,7 @@ from napari_ngff.store.arrays.lazy_array import (
     PlainSource,
 )
 from napari_ngff.store.convert.new_attributes import split_home
+from napari_ngff.viewer.browsing.display_saving import channel_of
 from napari_ngff.viewer.composing.layer_axes import (
     LayerPlace,
     layer_axes,
@@ -36,7 +37,6 @@ from napari_ngff.viewer.composing.layer_axes import (
     place_of,
 )
 from napari_ngff.viewer.layers.contrast import measure_contrast
-from napari_ngff.viewer.layers.display_settings import channel_of
 from napari_ngff.viewer.layers.image_layers import dtype_range
 from napari_ngff.viewer.layers.label_owners import made_here
 from napari_ngff.viewer.painting.layer_classes import file_description

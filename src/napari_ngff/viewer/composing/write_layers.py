@@ -35,7 +35,7 @@ from napari_ngff.viewer.composing.composition import (
     keep_keys,
     read_layer_data,
 )
-from napari_ngff.viewer.layers.label_target import has_no_file
+from napari_ngff.viewer.layers.label_owners import has_no_file
 from napari_ngff.viewer.plans.layer_plan import origin_in, origin_of
 from napari_ngff.viewer.services.settings import shards_to_write, version_to_write
 

@@ -36,8 +36,7 @@ from napari_ngff.viewer.services.notices import (
     shorten_message,
     shorten_name,
 )
-from napari_ngff.viewer.services.unexpected import Signal, going_on
-from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.services.window import Signal, Window, going_on
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.streaming.regions import view_region
 

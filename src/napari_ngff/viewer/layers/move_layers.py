@@ -15,7 +15,7 @@ from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.viewer.layers.image_layers import image_layers
 from napari_ngff.viewer.layers.label_layers import label_layer
-from napari_ngff.viewer.layers.label_target import TARGET
+from napari_ngff.viewer.layers.label_owners import TARGET
 from napari_ngff.viewer.plans.layer_plan import (
     KEY,
     LayerOrigin,

@@ -15,7 +15,7 @@ from napari_ngff.labels.places.sidecar import open_sidecars
 from napari_ngff.store.hierarchy.coordinate_systems import intrinsic_of
 from napari_ngff.store.hierarchy.save_transform import save_transform
 from napari_ngff.viewer.layers.label_layers import label_layer
-from napari_ngff.viewer.layers.label_target import TARGET, LabelTarget
+from napari_ngff.viewer.layers.label_owners import TARGET, LabelTarget
 from napari_ngff.viewer.layers.move_layers import (
     finest_axes,
     host_image,

@@ -23,7 +23,7 @@ from napari_ngff.store.pyramids.level_reduction import method_named
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.store.sources.read_ahead import is_remote
 from napari_ngff.store.write.begin import begin_transaction
-from napari_ngff.viewer.layers.label_target import SAVE_AS, TARGET, LabelTarget
+from napari_ngff.viewer.layers.label_owners import SAVE_AS, TARGET, LabelTarget
 from napari_ngff.viewer.plans.layer_plan import KEY, LayerOrigin, origin_of
 from napari_ngff.viewer.saving.layer_description import LayerDescription
 from napari_ngff.viewer.saving.layer_saver import LayerSaver

@@ -29,8 +29,7 @@ from napari_ngff.viewer.private.napari_layers import (
     shown_axes,
     slicing_of,
 )
-from napari_ngff.viewer.services.unexpected import attempt_work
-from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.services.window import Window, attempt_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

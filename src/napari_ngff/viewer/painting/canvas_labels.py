@@ -37,8 +37,7 @@ from napari_ngff.viewer.private.napari_layers import (
     slicing_of,
     tile_transform,
 )
-from napari_ngff.viewer.services.unexpected import Signal
-from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.services.window import Signal, Window
 from napari_ngff.viewer.streaming.prepared_volume import EditMark
 from napari_ngff.viewer.streaming.streamed_levels import drawing
 from napari_ngff.viewer.streaming.volume_slicing import MOST_PATCHED

@@ -33,8 +33,7 @@ from napari_ngff.viewer.layers.label_owners import are_of_others, place_of_label
 from napari_ngff.viewer.painting.layer_measuring import replace_own_features
 from napari_ngff.viewer.plans.layer_plan import is_joined, picture_of
 from napari_ngff.viewer.services.notices import count_noun, shorten_name
-from napari_ngff.viewer.services.unexpected import Signal
-from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.services.window import Signal, Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence

@@ -10,7 +10,7 @@ from napari_ngff.plate.tables.files import read_table
 from napari_ngff.plate.tables.measure_labels import measure
 from napari_ngff.plate.tables.table import FIELD, LABEL, WELL
 from napari_ngff.store.hierarchy.node import read_node
-from napari_ngff.viewer.layers.label_target import TARGET, LabelTarget
+from napari_ngff.viewer.layers.label_owners import TARGET, LabelTarget
 from napari_ngff.viewer.plans.layer_plan import is_joined, layer_kind, origin_of
 from napari_ngff.viewer.saving.layer_description import INDEX, JOINED
 

@@ -18,7 +18,7 @@ from napari_ngff.store.arrays.lazy_array import ArrayWindow, BlankArray, LazyArr
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.sources.read_ahead import is_remote
 from napari_ngff.viewer.layers.label_layers import label_colormap
-from napari_ngff.viewer.layers.label_target import TARGET, LabelTarget, image_file
+from napari_ngff.viewer.layers.label_owners import TARGET, LabelTarget, image_file
 from napari_ngff.viewer.plans.layer_plan import (
     is_joined,
     levels_in,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.labels.places.label_location import LabelLocation
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.viewer.layers.label_target import Sidecar
+    from napari_ngff.viewer.layers.label_owners import Sidecar
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
     from napari_ngff.viewer.plans.layer_plan import LayerData, LayerPlan
 

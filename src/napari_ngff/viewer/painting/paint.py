@@ -16,7 +16,7 @@ from napari_ngff.labels.runs import point_runs
 from napari_ngff.labels.shapes import Everywhere, Mask, Polygon, Stroke
 from napari_ngff.metadata.model import OWN
 from napari_ngff.metadata.units import unit_symbol
-from napari_ngff.viewer.layers.label_target import has_no_file
+from napari_ngff.viewer.layers.label_owners import has_no_file
 from napari_ngff.viewer.painting.brush import (
     ERASE,
     FILL,

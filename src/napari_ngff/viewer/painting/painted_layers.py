@@ -15,8 +15,7 @@ from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.pyramids.resampled import ResampledLevel
 from napari_ngff.store.write.begin import why_not_written
 from napari_ngff.viewer.layers.label_colors import LabelColors
-from napari_ngff.viewer.layers.label_owners import follow_padlock
-from napari_ngff.viewer.layers.label_target import TARGET
+from napari_ngff.viewer.layers.label_owners import TARGET, follow_padlock
 from napari_ngff.viewer.painting.attachment import attach_saver
 from napari_ngff.viewer.painting.layer_classes import (
     apply_stored_classes,

@@ -18,7 +18,7 @@ import numpy as np
 
 from napari_ngff.labels.label_classes import classes_of, with_classes
 from napari_ngff.metadata.model import KIND, LabelInfo, LabelKind
-from napari_ngff.viewer.services.unexpected import Signal
+from napari_ngff.viewer.services.window import Signal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -32,8 +32,7 @@ from napari_ngff.viewer.saving.save_report import (
     report_not_kept,
     reported_journal,
 )
-from napari_ngff.viewer.services.unexpected import attempt_work, going_on
-from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.services.window import Window, attempt_work, going_on
 
 if TYPE_CHECKING:
     from napari_ngff.labels.canvas import Canvas

@@ -12,7 +12,7 @@ from napari.utils.notifications import show_error, show_warning
 from napari_ngff.errors import NameTakenError, UnsupportedError, error_text
 from napari_ngff.labels.journal import Journal, journal_home
 from napari_ngff.viewer.services.notices import count_noun, notice_text, shorten_name
-from napari_ngff.viewer.services.unexpected import Signal
+from napari_ngff.viewer.services.window import Signal
 
 if TYPE_CHECKING:
     from napari_ngff.labels.saving.save_run import SaveOutcome

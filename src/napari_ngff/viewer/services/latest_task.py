@@ -13,8 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import error_text
 from napari_ngff.viewer.private.napari_window import calling_all_listeners
-from napari_ngff.viewer.services.unexpected import call_guarded, catch_error, going_on
-from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.services.window import (
+    Window,
+    call_guarded,
+    catch_error,
+    going_on,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,8 +15,7 @@ from napari_ngff.store.data_folder import data_folder
 from napari_ngff.store.disk_cache import DiskCache, cache_folder
 from napari_ngff.store.sources.kept_chunks import KeptChunks, keep_chunks
 from napari_ngff.store.write.shared_document import SharedDocument
-from napari_ngff.viewer.services.unexpected import GuardedSignal
-from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.services.window import GuardedSignal, Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable

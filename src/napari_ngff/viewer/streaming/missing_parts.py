@@ -23,8 +23,7 @@ from napari_ngff.viewer.services.notices import (
     failure_text,
     kind_of,
 )
-from napari_ngff.viewer.services.unexpected import going_on, report_unexpected
-from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.services.window import Window, going_on, report_unexpected
 from napari_ngff.viewer.streaming.label_stream import drawn_box
 from napari_ngff.viewer.streaming.outage_watch import OutageWatch
 from napari_ngff.viewer.streaming.streamed_levels import stream_of

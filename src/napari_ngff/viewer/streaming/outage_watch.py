@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from psygnal import SignalGroup
 
 from napari_ngff.store.sources.server_logins import call_after_login
-from napari_ngff.viewer.services.unexpected import Signal, report_unexpected
-from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.services.window import Signal, Window, report_unexpected
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,8 +14,7 @@ from psygnal import SignalGroup
 from napari_ngff.errors import AGAIN, LOG_IN, error_text, remedy_of
 from napari_ngff.store.arrays.boxes import box_shape
 from napari_ngff.store.threads import CORES, MOST
-from napari_ngff.viewer.services.unexpected import Signal, catch_error, going_on
-from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.services.window import Signal, Window, catch_error, going_on
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

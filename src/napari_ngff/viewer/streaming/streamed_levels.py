@@ -27,8 +27,7 @@ from napari_ngff.store.sources.read_ahead import is_remote
 from napari_ngff.store.sources.server_logins import server_of
 from napari_ngff.store.threads import share_work
 from napari_ngff.viewer.private.slicing import is_slicing
-from napari_ngff.viewer.services.unexpected import attempt_work, call_guarded
-from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.services.window import Window, attempt_work, call_guarded
 from napari_ngff.viewer.streaming.outage_watch import OutageWatch, login_signals
 from napari_ngff.viewer.streaming.pixel_fetcher import (
     LATE_FOR,

@@ -20,8 +20,7 @@ from napari_ngff.viewer.plans.layer_plan import KEY, layer_kind
 from napari_ngff.viewer.private.napari_layers import is_blank, slicing_of
 from napari_ngff.viewer.private.slicing import is_slicing
 from napari_ngff.viewer.services import settings
-from napari_ngff.viewer.services.unexpected import attempt_work, going_on
-from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.services.window import Window, attempt_work, going_on
 from napari_ngff.viewer.streaming.prepared_volume import (
     TextureBudget,
     VolumePlace,

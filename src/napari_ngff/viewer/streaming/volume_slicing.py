@@ -29,8 +29,7 @@ from napari_ngff.viewer.private.slicing import (
     Picture,
     SliceAnswer,
 )
-from napari_ngff.viewer.services.unexpected import Signal
-from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.services.window import Signal, Window
 from napari_ngff.viewer.streaming.joined_sections import FUNCTIONS, SectionJoin
 from napari_ngff.viewer.streaming.prepared_volume import LabelLook
 from napari_ngff.viewer.streaming.streamed_levels import StreamedLevel, is_drawn

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from napari_ngff.store.arrays.boxes import enclose_boxes, intersect_boxes
 from napari_ngff.viewer.private.napari_layers import forget_thumbnail
 from napari_ngff.viewer.private.slicing import is_slicing
-from napari_ngff.viewer.services.unexpected import attempt_work, going_on
-from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.services.window import Window, attempt_work, going_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

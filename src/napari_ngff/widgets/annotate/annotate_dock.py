@@ -39,15 +39,16 @@ from napari_ngff.widgets.annotate.object_page import ObjectPage
 from napari_ngff.widgets.annotate.section_row import SectionRow
 from napari_ngff.widgets.browser.host import show_browser
 from napari_ngff.widgets.canvas_keys import leave_space_key
-from napari_ngff.widgets.connections import Connections, connect_while_alive
-from napari_ngff.widgets.docking import place_dock
-from napari_ngff.widgets.installation import install_widgets
-from napari_ngff.widgets.narrow_controls import (
+from napari_ngff.widgets.connections import (
     NO_LABELS,
+    Connections,
     choice_box,
+    connect_while_alive,
     enable_if,
     wrapping_row,
 )
+from napari_ngff.widgets.docking import place_dock
+from napari_ngff.widgets.installation import install_widgets
 from napari_ngff.widgets.new_labels_form import show_new_labels
 from napari_ngff.widgets.status_signs import canvas_of
 from napari_ngff.widgets.theme_look import ThemeFollower

@@ -36,15 +36,16 @@ from napari_ngff.viewer.plans.layer_plan import layer_kind
 from napari_ngff.viewer.services.notices import count_noun
 from napari_ngff.viewer.streaming.regions import level_shapes
 from napari_ngff.widgets.annotate.region_form import RegionForm
-from napari_ngff.widgets.connections import Connections, connect_while_alive
-from napari_ngff.widgets.form_dialog import show_form
-from napari_ngff.widgets.narrow_controls import (
+from napari_ngff.widgets.connections import (
+    Connections,
+    WidgetTasks,
     choice_box,
+    connect_while_alive,
     enable_if,
     why_fixed,
 )
+from napari_ngff.widgets.form_dialog import show_form
 from napari_ngff.widgets.theme_look import ThemeFollower
-from napari_ngff.widgets.widget_tasks import WidgetTasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable

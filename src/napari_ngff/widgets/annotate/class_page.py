@@ -30,13 +30,17 @@ from napari_ngff.viewer.painting.layer_classes import (
 )
 from napari_ngff.viewer.services.latest_task import LatestTask
 from napari_ngff.viewer.services.notices import count_noun, shorten_name
-from napari_ngff.viewer.services.unexpected import attempt_work
-from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.services.window import Window, attempt_work
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.annotate.class_table import NAME, ClassTable
-from napari_ngff.widgets.connections import Connections
-from napari_ngff.widgets.narrow_controls import NO_LABELS, enable_if, why_fixed
-from napari_ngff.widgets.widget_tasks import WidgetTasks, alive_check
+from napari_ngff.widgets.connections import (
+    NO_LABELS,
+    Connections,
+    WidgetTasks,
+    alive_check,
+    enable_if,
+    why_fixed,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -26,10 +26,12 @@ from napari_ngff.viewer.services.notices import shorten_name
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.annotate.class_table import make_swatch
 from napari_ngff.widgets.connections import (
+    choice_box,
     connect_while_alive,
+    enable_if,
     while_alive,
+    wrapping_row,
 )
-from napari_ngff.widgets.narrow_controls import choice_box, enable_if, wrapping_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable

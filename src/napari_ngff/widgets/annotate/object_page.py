@@ -31,14 +31,15 @@ from napari_ngff.viewer.painting.object_edits import (
 )
 from napari_ngff.widgets.annotate.object_class_row import NO_OBJECT, ObjectClassRow
 from napari_ngff.widgets.annotate.object_table import ObjectTable
-from napari_ngff.widgets.connections import Connections, while_alive
-from napari_ngff.widgets.narrow_controls import (
+from napari_ngff.widgets.connections import (
     NO_LABELS,
+    Connections,
+    WidgetTasks,
     enable_if,
+    while_alive,
     why_fixed,
     wrapping_row,
 )
-from napari_ngff.widgets.widget_tasks import WidgetTasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable

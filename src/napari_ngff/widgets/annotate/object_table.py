@@ -33,10 +33,14 @@ from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.legend_painting import legend_height, paint_legend
 from napari_ngff.widgets.browser.table_bar import fill_box
 from napari_ngff.widgets.canvas_keys import CanvasKeys
-from napari_ngff.widgets.connections import Connections, connect_while_alive
-from napari_ngff.widgets.narrow_controls import choice_box, wrapping_row
+from napari_ngff.widgets.connections import (
+    Connections,
+    alive_check,
+    choice_box,
+    connect_while_alive,
+    wrapping_row,
+)
 from napari_ngff.widgets.theme_look import ThemeColors
-from napari_ngff.widgets.widget_tasks import alive_check
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

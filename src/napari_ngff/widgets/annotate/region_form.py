@@ -11,11 +11,9 @@ from napari_ngff.viewer.bridge.handover import REGIONS, RegionHandover, list_sou
 from napari_ngff.viewer.bridge.view_volume import plan_volume, show_volume
 from napari_ngff.viewer.layers.label_owners import image_address
 from napari_ngff.viewer.streaming.regions import level_shapes
-from napari_ngff.widgets.connections import connect_while_alive
+from napari_ngff.widgets.connections import WidgetTasks, choice_box, connect_while_alive
 from napari_ngff.widgets.form_dialog import close_form, show_form
-from napari_ngff.widgets.narrow_controls import choice_box
 from napari_ngff.widgets.theme_look import ThemeFollower
-from napari_ngff.widgets.widget_tasks import WidgetTasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable

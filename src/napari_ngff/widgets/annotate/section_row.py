@@ -12,10 +12,13 @@ from vispy.scene.visuals import Line
 from napari_ngff.viewer.painting.section_edits import edit_sections, hatch_section
 from napari_ngff.viewer.private.napari_window import qt_viewer_of
 from napari_ngff.viewer.services.latest_task import LatestTask
-from napari_ngff.viewer.services.unexpected import attempt_work
-from napari_ngff.widgets.connections import connect_while_alive, while_alive
-from napari_ngff.widgets.narrow_controls import wrapping_row
-from napari_ngff.widgets.widget_tasks import alive_check
+from napari_ngff.viewer.services.window import attempt_work
+from napari_ngff.widgets.connections import (
+    alive_check,
+    connect_while_alive,
+    while_alive,
+    wrapping_row,
+)
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel

@@ -23,7 +23,11 @@ from napari_ngff.widgets.browser.controls import CanvasMode, mode_of
 from napari_ngff.widgets.browser.panel import BrowserPanel
 from napari_ngff.widgets.browser.table_bar import TableDrops
 from napari_ngff.widgets.canvas_keys import leave_space_key
-from napari_ngff.widgets.connections import Connections, connect_while_alive
+from napari_ngff.widgets.connections import (
+    Connections,
+    WidgetTasks,
+    connect_while_alive,
+)
 from napari_ngff.widgets.docking import (
     ANNOTATE,
     INSPECTOR,
@@ -33,7 +37,6 @@ from napari_ngff.widgets.docking import (
 )
 from napari_ngff.widgets.installation import install_widgets
 from napari_ngff.widgets.theme_look import ThemeFollower
-from napari_ngff.widgets.widget_tasks import WidgetTasks
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel

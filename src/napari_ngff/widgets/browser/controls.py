@@ -22,7 +22,7 @@ from qtpy.QtWidgets import (
 
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.plate.plate_layout import GEOMETRIES
-from napari_ngff.widgets.narrow_controls import choice_box, enable_if
+from napari_ngff.widgets.connections import choice_box, enable_if
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

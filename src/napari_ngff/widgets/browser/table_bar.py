@@ -25,9 +25,13 @@ from napari_ngff.viewer.browsing.table_offers import MeasureScope
 from napari_ngff.viewer.layers.coloring import list_known
 from napari_ngff.viewer.private.napari_window import qt_viewer_of
 from napari_ngff.widgets.browser.controls import make_caption
-from napari_ngff.widgets.connections import Connections, EventWatcher
+from napari_ngff.widgets.connections import (
+    Connections,
+    EventWatcher,
+    choice_box,
+    enable_if,
+)
 from napari_ngff.widgets.dialogs import ask_table_file, ask_table_to_load
-from napari_ngff.widgets.narrow_controls import choice_box, enable_if
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

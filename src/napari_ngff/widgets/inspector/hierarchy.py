@@ -9,8 +9,7 @@ from typing import Any
 from qtpy.QtCore import QAbstractItemModel, QModelIndex, QObject, Qt, Signal  # type: ignore[attr-defined]
 
 from napari_ngff.viewer.inspecting.inspection import TreeEntry, list_children
-from napari_ngff.viewer.services.unexpected import attempt_work
-from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.services.window import Window, attempt_work
 from napari_ngff.widgets.connections import while_alive
 
 TITLES = ("Name", "Kind")

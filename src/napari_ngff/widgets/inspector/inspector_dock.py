@@ -39,10 +39,15 @@ from napari_ngff.viewer.inspecting.inspection import (
 )
 from napari_ngff.viewer.reader import read_node
 from napari_ngff.viewer.services.latest_task import LatestTask
-from napari_ngff.viewer.services.unexpected import attempt_work
-from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.services.window import Window, attempt_work
 from napari_ngff.viewer.session import session_of
-from napari_ngff.widgets.connections import connect_while_alive, while_alive
+from napari_ngff.widgets.connections import (
+    alive_check,
+    connect_while_alive,
+    enable_if,
+    while_alive,
+    wrapping_row,
+)
 from napari_ngff.widgets.dialogs import ask_question
 from napari_ngff.widgets.docking import place_dock
 from napari_ngff.widgets.inspector.hierarchy import HierarchyModel
@@ -54,11 +59,9 @@ from napari_ngff.widgets.inspector.pages import (
 )
 from napari_ngff.widgets.inspector.system_chooser import SystemChooser
 from napari_ngff.widgets.installation import install_widgets
-from napari_ngff.widgets.narrow_controls import enable_if, wrapping_row
 from napari_ngff.widgets.opening import DropTarget
 from napari_ngff.widgets.status_signs import problem_sign_of
 from napari_ngff.widgets.theme_look import ThemeFollower
-from napari_ngff.widgets.widget_tasks import alive_check
 
 if TYPE_CHECKING:
     from collections.abc import Callable

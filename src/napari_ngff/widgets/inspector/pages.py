@@ -26,8 +26,7 @@ from napari_ngff.viewer.inspecting.inspection import (
     shorten_document,
     undo_repair,
 )
-from napari_ngff.viewer.services.unexpected import attempt_work
-from napari_ngff.viewer.services.window import Window
+from napari_ngff.viewer.services.window import Window, attempt_work
 from napari_ngff.widgets.connections import while_alive
 
 if TYPE_CHECKING:

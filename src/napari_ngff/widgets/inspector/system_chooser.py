@@ -23,8 +23,7 @@ from napari_ngff.viewer.inspecting.inspection import homes_of, is_named
 from napari_ngff.viewer.layers.user_alignment import is_movable
 from napari_ngff.viewer.plans.system_views import system_name
 from napari_ngff.viewer.session import session_of
-from napari_ngff.widgets.connections import connect_while_alive
-from napari_ngff.widgets.narrow_controls import choice_box, enable_if
+from napari_ngff.widgets.connections import choice_box, connect_while_alive, enable_if
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -27,7 +27,7 @@ from napari_ngff.viewer.painting.new_labels import is_shown
 from napari_ngff.viewer.private.napari_window import qt_window_of
 from napari_ngff.viewer.services import window
 from napari_ngff.viewer.services.notices import describe_edits
-from napari_ngff.viewer.services.unexpected import report_unexpected
+from napari_ngff.viewer.services.window import report_unexpected
 from napari_ngff.viewer.session import all_viewers, session_of
 from napari_ngff.widgets import dialogs
 from napari_ngff.widgets.connections import EventWatcher
