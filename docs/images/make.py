@@ -530,7 +530,7 @@ def object_classes(folder: Path) -> None:
     viewer.layers.selection.active = layer
     dock.setKind("objects")
     wait(1)
-    row, names = dock.objects.classes, ("round", "long", "dividing")
+    panel, names = dock.objects.classes, ("round", "long", "dividing")
     classes = begin_classes(session_of(viewer).annotations, layer)
     for name in names:
         classes.add_class(name)
@@ -540,7 +540,7 @@ def object_classes(folder: Path) -> None:
     for label in (*range(1, 160), 23):
         layer.selected_label = label
         if label % 6:
-            row.classify(names[label % 3])
+            panel.classify(names[label % 3])
     wait(1)
     viewer.reset_view()
     save(viewer, "object-classes", "nuclei")

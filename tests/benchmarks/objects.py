@@ -77,7 +77,7 @@ def list_ours(path: Path) -> Any:
     _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "Annotate")
     layer = viewer.layers["nuclei"]
     viewer.layers.selection.active = layer
-    table, row = dock.objects.table, dock.objects.classes
+    table, panel = dock.objects.table, dock.objects.classes
     objects = table.objects
 
     def count() -> int:
@@ -116,7 +116,7 @@ def list_ours(path: Path) -> Any:
     before = objects.coloring
     measured(
         "one more classified",
-        lambda: row.classify("round"),
+        lambda: panel.classify("round"),
         lambda: objects.coloring is not before,
     )
     frame = objects.listed.frame

@@ -79,38 +79,76 @@ def test_classes_that_only_objects_have_are_listed():
     assert made.with_all_named().names == ["b", "a"]
 
 
-NAMES = st.sampled_from("abc")
+NAMES = st.sampled_from("abcde")
+PARTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "name": NAMES,
+        "color": st.sampled_from([(1, 2, 3, 255), (4, 5, 6, 7)]),
+        "locked": st.booleans(),
+        "hidden": st.booleans(),
+    },
+)
 STEPS = st.lists(
-    st.tuples(st.integers(1, 3), NAMES | st.just("")) | st.tuples(NAMES, NAMES),
+    st.tuples(st.integers(1, 3), NAMES | st.just(""))
+    | st.tuples(NAMES, PARTS | st.none()),
     max_size=8,
 )
 
 
-@given(known=st.dictionaries(st.integers(1, 3), NAMES), steps=STEPS)
-def test_what_is_renamed_is_in_the_file_under_its_new_name_alone(known, steps):
-    """Whatever was renamed and classified, and back, before the save."""
+@given(known=st.dictionaries(st.integers(1, 3), st.sampled_from("abc")), steps=STEPS)
+def test_the_file_gets_what_was_edited_here_and_keeps_all_else(known, steps):
+    """Whatever was renamed, recoloured, removed and classified before the save."""
     stored = classes_of("a", "b", "c").with_objects(known)
-    here, objects, older = stored, {}, {}
-    for what, name in steps:
+    here, objects, edited = stored, {}, {}
+    for what, change in steps:
         if isinstance(what, int):
-            here = here.with_object(what, name)
-            objects[what] = name
-        elif what in here.names and name not in here.names:
-            changed = [label for label, x in here.class_of.items() if x == what]
-            here = here.with_name(what, name)
-            objects |= dict.fromkeys(changed, name)
-            older[what] = None
-    text = ClassChanges("a", here.classes, objects, tuple(older)).dump_text()
-    merged = ClassChanges.parse_text(text).merge_into(stored)
+            if change in ("", *here.names):
+                here = here.with_object(what, change)
+                objects[what] = change
+            continue
+        if what not in here.names:
+            continue
+        name = what if change is None else change.get("name", what)
+        if name != what and name in here.names:
+            continue
+        changed = here.objects_of(what) if name != what or change is None else ()
+        objects |= dict.fromkeys(changed, "" if change is None else name)
+        edited |= dict.fromkeys((what, name))
+        here = (
+            here.without_class(what)
+            if change is None
+            else here.with_parts(what, **change)
+        )
+    text = ClassChanges("a", here.classes, objects, tuple(edited)).dump_text()
+    changes = ClassChanges.parse_text(text)
+    merged = changes.merge_into(stored)
     assert merged.classes == here.classes
     assert dict(merged.class_of) == dict(here.class_of)
-    # What another window gave the older name keeps it.
-    for name in older:
-        other = stored.with_object(9, name)
-        assert ClassChanges.parse_text(text).merge_into(other).class_of[9] == name
+    # Another window gave an object a class of an older name, and recoloured classes.
+    red = (255, 0, 0, 255)
+    other = stored.with_object(9, "b")
+    for name in other.names:
+        other = other.with_parts(name, color=red)
+    merged = changes.merge_into(other)
+    assert merged.class_of[9] == "b"
+    for item in merged.classes:
+        if item.name in stored.names and item.name not in edited:
+            assert item.color == red
+        elif item.name in here.names:
+            assert item in here.classes
 
 
-@pytest.mark.parametrize("name", ["", "long", "round"])
+@pytest.mark.parametrize("name", ["", "long"])
 def test_a_class_is_not_renamed_to_what_another_one_is_called(name):
     with pytest.raises(ValueError, match=r"name|already"):
-        classes_of("round", "long").with_name("round", name)
+        classes_of("round", "long").with_parts("round", name=name)
+
+
+def test_marks_of_classes_are_read_as_far_as_they_make_sense():
+    rows = [
+        {"name": "a", "locked": True, "hidden": 1},
+        {"name": "b", "locked": "yes", "hidden": True},
+    ]
+    found = [(item.locked, item.hidden) for item in parse_list(rows)]
+    assert found == [(True, False), (False, True)]

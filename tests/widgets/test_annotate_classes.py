@@ -132,7 +132,7 @@ def test_areas_are_counted_in_pixels_and_those_of_stacks_in_voxels(viewer, tmp_p
         viewer.layers.clear()
         viewer.open(str(path), plugin="napari-ngff")
         viewer.layers.selection.active = viewer.layers["nuclei"]
-        until(lambda: dock.classes.classes is not None)
+        dock.setKind("classes")
         rows = dock.classes.table.rows
         titles.append(rows.headerData(COUNT, Qt.Orientation.Horizontal))
     assert titles == ["Pixels", "Voxels"]

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
     from napari_ngff.labels.class_colors import RGBA
 
+MARKS = ("locked", "hidden")
+
+LOCKED = "Object {} is '{}', a class that is locked. Unlock it by its padlock first."
+
 
 @dataclass(frozen=True, slots=True)
 class ObjectClass:
@@ -27,10 +31,21 @@ class ObjectClass:
     ----------
     color
         Red, green, blue, alpha, each 0-255.
+    locked
+        Whether its objects are neither edited as objects nor given another class.
+    hidden
+        Whether its objects are not drawn.
     """
 
     name: str
     color: RGBA
+    locked: bool = False
+    hidden: bool = False
+
+    @property
+    def key(self) -> str:
+        """What identifies it in a list of classes."""
+        return self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,21 +83,55 @@ class ObjectClasses:
         chosen = color or free_color((item.color for item in self.classes), usual)
         return replace(self, classes=(*self.classes, ObjectClass(name, chosen)))
 
-    def with_name(self, name: str, new_name: str) -> Self:
-        """Give a class another name, in the list and for its objects.
+    def with_parts(self, name: str, /, **parts: Any) -> Self:
+        """Change parts of a class: name, also for its objects, color, locked, hidden.
 
         Raises
         ------
         ValueError
             Where the new name is empty or another class has it.
         """
-        self.with_class(new_name)  # raises
-        classes = (
-            replace(item, name=new_name) if item.name == name else item
-            for item in self.classes
+        new_name = parts.get("name", name)
+        changed = replace(
+            self,
+            classes=tuple(
+                replace(item, **parts) if item.name == name else item
+                for item in self.classes
+            ),
         )
-        renamed = {label: new_name for label, x in self.class_of.items() if x == name}
-        return replace(self, classes=tuple(classes)).with_objects(renamed)
+        if new_name == name:
+            return changed
+        self.with_class(new_name)  # raises
+        return changed.with_objects(dict.fromkeys(self.objects_of(name), new_name))
+
+    def put_back(self, item: ObjectClass, place: int) -> Self:
+        """Put a class back on the list, at an index."""
+        rest = [other for other in self.classes if other.name != item.name]
+        return replace(self, classes=(*rest[:place], item, *rest[place:]))
+
+    def without_class(self, name: str) -> Self:
+        """Take a class off the list, and off its objects."""
+        classes = tuple(item for item in self.classes if item.name != name)
+        gone = dict.fromkeys(self.objects_of(name), "")
+        return replace(self, classes=classes).with_objects(gone)
+
+    def objects_of(self, *names: str) -> list[int]:
+        """List the labels of the objects that have one of some classes."""
+        return [label for label, name in self.class_of.items() if name in names]
+
+    @property
+    def hidden_objects(self) -> list[int]:
+        """Labels of the objects whose class is hidden."""
+        names = [item.name for item in self.classes if item.hidden]
+        return self.objects_of(*names) if names else []
+
+    def check_unlocked(self, *labels: int) -> None:
+        """Raise ValueError where an object has a class that is locked."""
+        locked = [item.name for item in self.classes if item.locked]
+        for label in labels if locked else ():
+            name = self.class_of.get(label)
+            if name in locked:
+                raise ValueError(LOCKED.format(label, name))
 
     def with_object(self, label: int, name: str) -> Self:
         """Give an object a class; "" for none."""
@@ -125,20 +174,21 @@ class ClassChanges:
         All classes in their order.
     objects
         Label of an object -> its class, "" for none: those whose class was changed.
-    older
-        Names that classes had: a class of a file that has one of them, and no object,
-        is gone.
+    edited
+        Names of classes that were edited or removed here, and names that they had: a
+        class of a file that has one of them is as in `classes`, or gone.
     """
 
     labels: str
     classes: tuple[ObjectClass, ...]
     objects: Mapping[int, str]
-    older: tuple[str, ...] = ()
+    edited: tuple[str, ...] = ()
 
     def merge_into(self, stored: ObjectClasses) -> ObjectClasses:
         """Make the changes in what a file has; its other objects keep their class."""
-        kept = (item for item in stored.classes if item.name not in self.older)
-        merged = replace(stored, classes=tuple(kept)).put_first(self.classes)
+        kept = {x.name: x for x in stored.classes if x.name not in self.edited}
+        first = (kept.get(item.name, item) for item in self.classes)
+        merged = replace(stored, classes=tuple(kept.values())).put_first(first)
         return merged.with_objects(self.objects).with_all_named()
 
     def dump_text(self) -> str:
@@ -147,7 +197,7 @@ class ClassChanges:
             "labels": self.labels,
             "classes": dump_list(self.classes),
             "objects": {str(label): name for label, name in self.objects.items()},
-            "older": self.older,
+            "edited": self.edited,
         }
         return json.dumps(content)
 
@@ -163,16 +213,21 @@ class ClassChanges:
         content = parse_json(text)
         try:
             rows = {int(label): str(x) for label, x in content["objects"].items()}
-            older = tuple(map(str, content.get("older", ())))
+            edited = tuple(map(str, content.get("edited", ())))
             classes = parse_list(content["classes"])
-            return cls(str(content["labels"]), classes, rows, older)
+            return cls(str(content["labels"]), classes, rows, edited)
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError("it has no classes of objects.") from error
 
 
 def dump_list(classes: Iterable[ObjectClass]) -> list[dict[str, Any]]:
     """Return a list of classes as JSON states it."""
-    return [{"name": x.name, "color": list(x.color)} for x in classes]
+    return [
+        {"name": x.name, "color": list(x.color)}
+        # Defaults are left out, so that a plain class is a plain entry.
+        | {key: True for key in MARKS if getattr(x, key)}
+        for x in classes
+    ]
 
 
 def parse_list(rows: Any) -> tuple[ObjectClass, ...]:
@@ -186,5 +241,7 @@ def parse_list(rows: Any) -> tuple[ObjectClass, ...]:
         if isinstance(color, list) and len(color) == 4:
             parts = [p for p in color if isinstance(p, int) and 0 <= p <= 255]
         is_color = parts is not None and len(parts) == 4
+        marks = {key: row.get(key) is True for key in MARKS}
         found = found.with_class(name, tuple(color) if is_color else None)
+        found = found.with_parts(name, **marks)
     return found.classes

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from napari.utils import cancelable_progress
 from qtpy.QtCore import QTimer
+
+from napari_ngff.viewer.services.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +48,23 @@ class ActivityBar(cancelable_progress):  # type: ignore[misc]
         # napari draw the window again.
         if done > self.n:
             self.update(done - self.n)
+
+
+class FieldsBar(cancelable_progress):  # type: ignore[misc]
+    """The bar of a change of many fields, in the activity dock; its button stops it."""
+
+    def report(self, done: int, total: int) -> bool:
+        """Show how many fields are done; return whether to go on."""
+        Window.current.report_to_main(self, partial(self._show_part, done, total))
+        return not self.is_canceled
+
+    def _show_part(self, done: int, total: int) -> None:
+        if self.disable:
+            return  # it is closed
+        self.total = total
+        self.update(done - self.n)
+        if done == total:
+            self.close()
 
 
 _watched: set[Any] = set()

@@ -9,7 +9,7 @@ from weakref import WeakMethod
 from napari.utils.events import EventEmitter
 from qtpy.compat import isalive
 from qtpy.QtCore import QObject
-from qtpy.QtWidgets import QComboBox
+from qtpy.QtWidgets import QComboBox, QPushButton
 from superqt.utils import QFlowLayout
 
 from napari_ngff.viewer.services.latest_task import LatestTask
@@ -117,6 +117,19 @@ def wrapping_row(*widgets: QWidget) -> QFlowLayout:
     for widget in widgets:
         row.addWidget(widget)
     return row
+
+
+def make_buttons(
+    parent: QWidget, *actions: tuple[str, str, Callable[[], None]]
+) -> dict[str, QPushButton]:
+    """Make buttons of titles, tool tips and what they do: title -> button."""
+    buttons = {}
+    for title, tip, action in actions:
+        button = QPushButton(title, parent)
+        button.setToolTip(tip)
+        button.clicked.connect(action)
+        buttons[title.replace("&", "")] = button
+    return buttons
 
 
 def choice_box(parent: QWidget, name: str, tip: str) -> QComboBox:

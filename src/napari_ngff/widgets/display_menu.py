@@ -6,7 +6,6 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING
 
-from napari.utils import cancelable_progress
 from napari.utils.notifications import show_info
 from qtpy.QtGui import QAction  # type: ignore[attr-defined]
 from qtpy.QtWidgets import QApplication
@@ -15,8 +14,8 @@ from napari_ngff.viewer.browsing import display_saving
 from napari_ngff.viewer.browsing.display_saving import is_field, settings_shown
 from napari_ngff.viewer.plans.layer_plan import is_joined
 from napari_ngff.viewer.private.napari_window import qt_window_of
-from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.session import session_of
+from napari_ngff.widgets.activity_bar import FieldsBar
 from napari_ngff.widgets.dialogs import ask_question
 
 if TYPE_CHECKING:
@@ -49,21 +48,6 @@ def save_display(viewer: Viewer) -> None:
         display_saving.save_display(viewer, settings)
     elif answer == FIELD:
         show_info("Nothing to save.\nThe file has these display settings.")
-
-
-class FieldsBar(cancelable_progress):  # type: ignore[misc]
-    """The bar of a save into many fields, in the activity dock; its button stops it."""
-
-    def report(self, done: int, total: int) -> bool:
-        """Show how many fields are done; return whether to go on."""
-        Window.current.report_to_main(self, partial(self._show_part, done, total))
-        return not self.is_canceled
-
-    def _show_part(self, done: int, total: int) -> None:
-        self.total = total
-        self.update(done - self.n)
-        if done == total:
-            self.close()
 
 
 def forget_display(viewer: Viewer) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from napari_ngff.labels.object_classes import ObjectClass
 from napari_ngff.viewer.annotations.object_class_annotation import (
     ObjectClassAnnotation,
     begin_classes,
@@ -19,7 +20,7 @@ from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.viewer.services.window import RESTORE, Window
 from napari_ngff.viewer.session import session_of
-from object_tables import stored
+from object_tables import read_classes, stored
 from recovering import User, be_asked, idle, opened
 
 
@@ -115,9 +116,9 @@ def test_each_class_of_an_object_can_be_undone(path, monkeypatch, user):
     viewer = opened(path, monkeypatch)
     made = classify(viewer, 3, "round")
     classify(viewer, 3, "long")
-    assert made.undo() == (3, "round")
+    assert made.undo() == "Object 3 is round."
     assert dict(made.classes.class_of) == {3: "round"}
-    assert made.undo() == (3, "")
+    assert made.undo() == "Object 3 is without a class."
     assert dict(made.classes.class_of) == {}
     assert not made.can_undo
 
@@ -145,9 +146,9 @@ def test_a_renamed_class_is_saved_restored_and_undone_by_its_new_name(
     made = classify(viewer, 3, "round")
     classify(viewer, 5, "long")
     made.save()
-    made.rename_class("round", "ball")
+    made.change_class("round", name="ball", color=(1, 2, 3, 255), hidden=True)
     made.classify(3, "long")
-    assert made.undo() == (3, "ball")
+    assert made.undo() == "Object 3 is ball."
     assert made.may_keep()
     made._journal.close()
     user.answer = RESTORE
@@ -158,7 +159,9 @@ def test_a_renamed_class_is_saved_restored_and_undone_by_its_new_name(
     assert stored(path) == {made.labels: {3: "ball", 5: "long"}}
     again = opened(path, monkeypatch)
     found = find_classes(owner_of(again), labels_in(again))
-    assert [x.name for x in found.classes.classes] == ["ball", "long"]
+    ball, long = found.classes.classes
+    assert ball == ObjectClass("ball", (1, 2, 3, 255), hidden=True)
+    assert long.name == "long"
 
 
 def test_windows_that_classify_the_same_labels_keep_the_work_of_both(
@@ -178,6 +181,45 @@ def test_windows_that_classify_the_same_labels_keep_the_work_of_both(
     begun.undo()
     begun.save()
     assert stored(path) == {name: {9: "flat"}}
+
+
+def test_a_class_that_another_window_has_changed_keeps_its_look(
+    path, monkeypatch, user
+):
+    viewer = opened(path, monkeypatch)
+    classify(viewer, 3, "round")
+    classify(viewer, 5, "long").save()
+    first, second = opened(path, monkeypatch), opened(path, monkeypatch)
+    here = begin_classes(owner_of(first), labels_in(first))
+    here.change_class("round", color=(1, 2, 3, 255), locked=True)
+    here.save()
+    there = begin_classes(owner_of(second), labels_in(second))
+    there.remove_class("long")
+    there.classify(9, "round")
+    there.save()
+    assert stored(path) == {here.labels: {3: "round", 9: "round"}}
+    (table,) = read_classes(path)
+    assert table.classes.classes == (ObjectClass("round", (1, 2, 3, 255), locked=True),)
+    assert there.classes.classes == table.classes.classes
+    with pytest.raises(
+        ValueError, match=r"Object 9 is 'round', a class that is locked"
+    ):
+        there.undo()
+
+
+def test_a_locked_class_stays_locked_whatever_it_was_in_the_field_before(
+    tmp_path, monkeypatch, user
+):
+    path = write_plate(tmp_path / "a.ome.zarr", grid=(1, 2), fields=1)
+    viewer = opened(path, monkeypatch)
+    browser = session_of(viewer).browser
+    for well in ("A/1", "A/2"):
+        browser.show_field(well, "0")
+        made = classify(viewer, 3, "round")
+        made.change_class("round", locked=well == "A/1", hidden=well == "A/2")
+    browser.show_field("A/1", "0")
+    (item,) = find_classes(owner_of(viewer), labels_in(viewer)).classes.classes
+    assert (item.locked, item.hidden) == (True, True), "hidden as it is worked with"
 
 
 def test_number_keys_mean_the_same_in_the_next_field(tmp_path, monkeypatch, user):

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import weakref
+from dataclasses import replace
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -21,6 +23,7 @@ from napari_ngff.labels.object_classes import (
     ObjectClass,
     ObjectClasses,
 )
+from napari_ngff.metadata.model import LabelKind
 from napari_ngff.store.hierarchy.location import CLASSES_END
 from napari_ngff.viewer.annotations.annotations import CopiedPart
 from napari_ngff.viewer.annotations.file_annotation import (
@@ -38,11 +41,12 @@ from napari_ngff.viewer.annotations.object_class_table import (
 )
 from napari_ngff.viewer.layers.label_owners import image_address, place_of_labels
 from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
-from napari_ngff.viewer.services.notices import last_part, shorten_name
+from napari_ngff.viewer.painting.layer_classes import classes_of_layer
+from napari_ngff.viewer.services.notices import count_noun, last_part, shorten_name
 from napari_ngff.viewer.services.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.annotations.annotations import Annotations, ImageCopy
@@ -52,6 +56,8 @@ NO_CLASS = (0.55, 0.55, 0.55, 1.0)
 """Colour of objects without a class, while others have that of their class."""
 
 NO_IMAGE = "Show the image or the field of these labels first: classes belong to it."
+
+NO_OBJECT = "No object is chosen. Click one by Choose by click, or type its id."
 
 _in_use: weakref.WeakKeyDictionary[Annotations, tuple[ObjectClass, ...]] = (
     weakref.WeakKeyDictionary()
@@ -80,9 +86,10 @@ class ObjectClassAnnotation(FileAnnotation):
         self.classes = ObjectClasses(_in_use.get(owner, ()))
         # Label of an object -> number of its last change.
         self._changed: dict[int, int] = {}
-        self._undo: list[tuple[int, str]] = []
-        # Name that a class had -> number of that change.
-        self._older: dict[str, int] = {}
+        # Objects and their classes before a change, with a class that it removed.
+        self._undo: list[tuple[dict[int, str], tuple[ObjectClass, int] | None]] = []
+        # Name of a class, or one that it had -> number of its last change.
+        self._edited: dict[str, int] = {}
         # What the image has since the last save.
         self._written: ObjectClasses | None = None
         self.done.connect(self._show_written)
@@ -99,62 +106,109 @@ class ObjectClassAnnotation(FileAnnotation):
 
     # Changes.
 
-    def add_class(self, name: str) -> None:
+    # Those that a person asks for return what was done, as a sentence.
+
+    def add_class(self, name: str = "") -> str:
         """Add a class; it is saved with the first object that has it.
+
+        Returns
+        -------
+        str
+            Its name; one is made up if need be.
 
         Raises
         ------
         ValueError
-            Where the name is empty or there is such a class.
+            Where there is such a class.
         """
+        names = self.classes.names
+        made_up = (f"class {number}" for number in count(len(names) + 1))
+        name = name or next(x for x in made_up if x not in names)
         self.classes = self.classes.with_class(name)
         self._note_classes()
+        return name
 
-    def rename_class(self, name: str, new_name: str) -> None:
-        """Give a class another name, for all its objects.
+    def change_class(self, name: str, /, **parts: Any) -> str:
+        """Change parts of a class: name, also for its objects, color, locked, hidden.
 
         Raises
         ------
         ValueError
             Where the new name is empty or another class has it.
         """
-        before, number = self.classes, self._changes + 1
-        self.classes = before.with_name(name, new_name)
-        renamed = [label for label, x in before.class_of.items() if x == name]
-        self._changed |= dict.fromkeys(renamed, number)
-        self._older[name] = number
-        self._undo = [(n, new_name if x == name else x) for n, x in self._undo]
-        self._note_classes()
+        before, new_name = self.classes, parts.get("name", name)
+        self.classes = before.with_parts(name, **parts)
+        renamed = before.objects_of(name) if new_name != name else ()
+        self._undo = [
+            ({n: new_name if x == name else x for n, x in rows.items()}, removed)
+            for rows, removed in self._undo
+        ]
+        self._note_classes(renamed, name, new_name)
+        return ""
 
-    def classify(self, label: int, name: str) -> None:
-        """Give an object a class; "" for none."""
-        self._undo.append((label, self.classes.class_of.get(label, "")))
-        self._change_object(label, name)
+    def remove_class(self, name: str) -> str:
+        """Take a class off the list and off its objects.
+
+        Raises
+        ------
+        ValueError
+            Where it is locked.
+        """
+        before, labels = self.classes, self.classes.objects_of(name)
+        place = before.names.index(name)
+        item = before.classes[place]
+        if item.locked:
+            raise ValueError(f"'{name}' is locked. Unlock it by its padlock first.")
+        self._undo.append((dict.fromkeys(labels, name), (item, place)))
+        self.classes = before.without_class(name)
+        self._note_classes(labels, name)
+        objects = count_noun(len(labels), "object")
+        return f"'{shorten_name(name)}' is off the list and off {objects}."
+
+    def classify(self, label: int, name: str) -> str:
+        """Give an object a class; "" for none.
+
+        Raises
+        ------
+        ValueError
+            Where it has a class that is locked.
+        """
+        self.classes.check_unlocked(label)
+        self._undo.append(({label: self.classes.class_of.get(label, "")}, None))
+        self.classes = self.classes.with_object(label, name)
+        self._note_classes([label])
+        return _describe_class(label, name)
 
     @property
     def can_undo(self) -> bool:
-        """Whether an object got a class here that can be taken back."""
+        """Whether a class was given or removed here, which can be taken back."""
         return bool(self._undo)
 
-    def undo(self) -> tuple[int, str]:
-        """Take the last class back that an object got.
+    def undo(self) -> str:
+        """Undo the last time that an object got a class, or a class was removed.
 
-        Returns
-        -------
-        label, name
-            Of the object, and of the class that it has again; "" for none.
+        Raises
+        ------
+        ValueError
+            Where an object has a class by now that is locked.
         """
-        label, name = self._undo.pop()
-        self._change_object(label, name)
-        return label, name
+        rows, removed = self._undo[-1]
+        self.classes.check_unlocked(*rows)
+        del self._undo[-1]
+        if removed is not None:
+            self.classes = self.classes.put_back(*removed)
+        self.classes = self.classes.with_objects(rows)
+        self._note_classes(rows)
+        if removed is None:
+            return "".join(_describe_class(*row) for row in rows.items())
+        again, objects = removed[0].name, count_noun(len(rows), "object")
+        return f"'{shorten_name(again)}' is on the list and on {objects} again."
 
-    def _change_object(self, label: int, name: str) -> None:
-        self.classes = self.classes.with_object(label, name)
+    def _note_classes(self, labels: Iterable[int] = (), *names: str) -> None:
+        """Note a change of objects, and of classes that have or had some names."""
         # First: whoever is told asks at once what is unsaved.
-        self._changed[label] = self._changes + 1
-        self._note_classes()
-
-    def _note_classes(self) -> None:
+        self._changed |= dict.fromkeys(labels, self._changes + 1)
+        self._edited |= dict.fromkeys(names, self._changes + 1)
         _in_use[self.owner] = self.classes.classes
         self.note_change()
 
@@ -180,8 +234,8 @@ class ObjectClassAnnotation(FileAnnotation):
     def _describe(self, objects: dict[int, str]) -> ClassChanges:
         """Describe the changes that no file has, with the classes of objects."""
         saved = self._saved_changes
-        older = (name for name, number in self._older.items() if number > saved)
-        return ClassChanges(self.labels, self.classes.classes, objects, tuple(older))
+        edited = (name for name, number in self._edited.items() if number > saved)
+        return ClassChanges(self.labels, self.classes.classes, objects, tuple(edited))
 
     def _take_stored(self, stored: ObjectClasses) -> None:
         """Show what a file has, but for what was changed since."""
@@ -200,6 +254,7 @@ class ObjectClassAnnotation(FileAnnotation):
         if isinstance(layer, CanvasLabels):
             used, reference = layer.canvas.used, weakref.ref(layer)
             used.highest_classified = partial(_find_highest, owner, reference)
+            layer.check_unlocked = partial(_check_unlocked, owner, reference)
 
     @classmethod
     @override
@@ -232,10 +287,16 @@ class ObjectClassAnnotation(FileAnnotation):
         node = image_node(image)
         assert node is not None
         made = cls(owner, node, content.labels)
-        stored = content.merge_into(ObjectClasses())
-        made.classes = stored.put_first(made.classes.classes).with_all_named()
+        stored, in_use = content.merge_into(ObjectClasses()), made.classes
+        locked = [item.name for item in stored.classes if item.locked]
+        first = (
+            replace(item, locked=item.locked or item.name in locked)
+            for item in in_use.classes
+        )
+        made.classes = stored.put_first(first).with_all_named()
         made._changed = dict.fromkeys(content.objects, 1)
-        made._older = dict.fromkeys(content.older, 1)
+        # The next save here writes what is shown, also what came from another field.
+        made._edited = dict.fromkeys((*content.edited, *in_use.names), 1)
         owner.add(made)
         return made
 
@@ -301,6 +362,10 @@ class ObjectClassAnnotation(FileAnnotation):
         )
 
 
+def _describe_class(label: int, name: str) -> str:
+    return f"Object {label} is {shorten_name(name) if name else 'without a class'}."
+
+
 def _report_damaged(path: str, error: Exception) -> None:
     text = f"{path}: {error_text(error)}"
     short = f"Not readable: {shorten_name(last_part(path))}"
@@ -318,6 +383,15 @@ def find_classes(owner: Annotations, layer: Any) -> ObjectClassAnnotation | None
 def _find_highest(owner: Annotations, reference: Callable[[], Any]) -> int:
     found = find_classes(owner, reference())
     return 0 if found is None else max(found.classes.class_of, default=0)
+
+
+def _check_unlocked(
+    owner: Annotations, reference: Callable[[], Any], label: int
+) -> None:
+    layer = reference()
+    found = find_classes(owner, layer)
+    if found is not None and classes_of_layer(layer).kind is LabelKind.OBJECTS:
+        found.classes.check_unlocked(label)
 
 
 def known_classes(owner: Annotations, layer: Any) -> ObjectClasses:

@@ -32,7 +32,7 @@ from napari_ngff.viewer.annotations.object_class_annotation import (
     known_classes,
 )
 from napari_ngff.viewer.layers.coloring import color_objects
-from napari_ngff.viewer.layers.label_colors import as_int64, color_groups
+from napari_ngff.viewer.layers.label_colors import as_int64, color_groups, hide_labels
 from napari_ngff.viewer.layers.label_owners import TARGET, place_of_labels
 from napari_ngff.viewer.painting.layer_measuring import nodes_of
 from napari_ngff.viewer.painting.object_edits import (
@@ -334,7 +334,7 @@ class ObjectList:
     _shown: ShownLabels | None = None
     _own: Any = None
     _made: Any = None
-    _colored: Any = None
+    _colored = ObjectClasses()
     _is_log = False
 
     def __init__(self, annotations: Annotations, is_alive: Callable[[], bool]) -> None:
@@ -348,6 +348,7 @@ class ObjectList:
         self._show_own()
         self._layer, self._most, self.column = layer, float(AT_ONCE), ""
         self._forget()
+        self._show_colors()
 
     def _forget(self) -> None:
         """Drop what was read, also what a worker reads now."""
@@ -457,8 +458,10 @@ class ObjectList:
         self._show_colors()
 
     def follow_classes(self) -> None:
-        """Show the colours of classes that have changed."""
-        if self.column == CLASS and self.classes is not self._colored:
+        """Show the colours of classes that have changed, and hide hidden ones."""
+        before, now = self._colored, self.classes
+        hides = any(item.hidden for item in (*before.classes, *now.classes))
+        if now is not before and (hides or self.column == CLASS):
             self._show_colors()
 
     def follow_colors(self, event: Any = None) -> None:
@@ -471,13 +474,19 @@ class ObjectList:
         layer, listed, column = self._layer, self.listed, self.column
         self._colored = classes = self.classes
         is_listed = listed is not None and column in listed.frame
-        if layer is None or not (is_listed or column == CLASS):
+        is_colored = is_listed or column == CLASS
+        hides = any(item.hidden for item in classes.classes)
+        if layer is None or not (is_colored or hides):
             self._show_own()
             return
         own = self._own = layer.colormap if self._own is None else self._own
         is_log = self._is_log
 
-        def color(_: Any) -> tuple[Any, Coloring]:
+        def color(_: Any) -> tuple[Any, Coloring | None]:
+            made, coloring = color_column() if is_colored else (own, None)
+            return hide_labels(made, classes.hidden_objects), coloring
+
+        def color_column() -> tuple[Any, Coloring]:
             import pandas as pd
 
             # Those of a class also where they are not listed.

@@ -332,11 +332,25 @@ def color_groups(
     rest
         Colour of all other labels.
     """
-    cyclic = isinstance(colormap, CyclicLabelColormap)
-    own = {0: np.zeros(4)} if cyclic else colormap.color_dict
     usual = np.array([np.zeros(4), rest], np.float32)
     table = ColorTable.from_groups(usual, labels, groups, colors)
-    made = LabelColors.from_listed(own, usual, table)
+    return _draw_table(colormap, table)
+
+
+def hide_labels(colormap: Any, labels: Iterable[int]) -> Any:
+    """Make a colormap that does not show some labels; else as `color_groups`."""
+    hidden = dict.fromkeys(labels, np.zeros(4))
+    if not hidden:
+        return colormap
+    drawn = recolor_labels(colormap, dict([*hidden.items()][:1]))
+    return _draw_table(colormap, drawn.table.with_changes(hidden))
+
+
+def _draw_table(colormap: Any, table: ColorTable) -> LabelColors:
+    """Make a colormap that draws a table, and has the own colours of another one."""
+    cyclic = isinstance(colormap, CyclicLabelColormap)
+    own = {0: np.zeros(4)} if cyclic else colormap.color_dict
+    made = LabelColors.from_listed(own, table.colors[: table.cycle + 1], table)
     made.selection, made.use_selection = colormap.selection, colormap.use_selection
     return made
 

@@ -22,6 +22,7 @@ from napari_ngff.viewer.painting.line_of_sight import (
     CLOSEST,
     DrawnSurface,
     SightLine,
+    is_drawn,
     lines_between,
 )
 from napari_ngff.viewer.private.napari_layers import (
@@ -251,7 +252,7 @@ def pick_label(layer: Any, event: Any) -> None:
 
 
 def find_label(layer: Any, event: Any, found: Callable[[int], Any]) -> None:
-    """Find the label that is under the mouse; 0 for none.
+    """Find the label that is under the mouse; 0 for none, or one that is not drawn.
 
     Parameters
     ----------
@@ -277,7 +278,11 @@ def find_label(layer: Any, event: Any, found: Callable[[int], Any]) -> None:
     )
     # Of several levels, napari's value is the level and the value.
     value = value[1] if isinstance(value, tuple) else value
-    found(int(value or 0))
+    _give_drawn(layer, found, int(value or 0))
+
+
+def _give_drawn(layer: Any, found: Callable[[int], Any], label: int) -> None:
+    found(label if is_drawn(label, layer.colormap) else 0)
 
 
 def _take_read(layer: Any, canvas: Any, found: Callable[[int], Any], read: Any) -> None:
@@ -285,7 +290,7 @@ def _take_read(layer: Any, canvas: Any, found: Callable[[int], Any], read: Any) 
     if isinstance(read, str):
         Window.current.show_messages((read,), "No label was picked.")
     elif layer.canvas is canvas:
-        found(int(read.max()))
+        _give_drawn(layer, found, int(read.max()))
 
 
 def resize_brush(layer: Any, event: Any) -> None:

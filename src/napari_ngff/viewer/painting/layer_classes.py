@@ -90,6 +90,7 @@ class LayerClasses:
         self._removed: frozenset[int] = frozenset()
         self._kind: LabelKind | None = None
         self._read_classes(layer)
+        self.unit = unit_of_area(layer)
         layer.events.selected_label.connect(self._on_selected)
         self._last_stroke = layer.canvas.log.last_edit
         layer.stroke_ended.connect(self._report_hidden)
@@ -206,6 +207,11 @@ class LayerClasses:
     def find_class(self, value: int) -> LabelClass | None:
         """Return the class of a label value."""
         return next((item for item in self.items if item.value == value), None)
+
+    @property
+    def can_change(self) -> bool:
+        """Whether a change could be saved; else classes are only hidden and shown."""
+        return not self.layer.refusal
 
     @property
     def selected(self) -> LabelClass | None:

@@ -281,6 +281,11 @@ def first_shown(labels: Any, drawn: Any, colormap: Any) -> int | None:
     return int(found[0]) if len(found) else None
 
 
+def is_drawn(label: int, colormap: Any) -> bool:
+    """Return whether a label has a colour."""
+    return first_shown(np.array([label]), np.ones(1), colormap) is not None
+
+
 def lines_between(
     before: SightLine, line: SightLine, count: int
 ) -> Iterator[SightLine]:

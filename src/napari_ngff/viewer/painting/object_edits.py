@@ -13,7 +13,7 @@ from napari_ngff.labels.label_objects import find_object, split_object
 from napari_ngff.labels.shapes import Mask
 from napari_ngff.metadata.units import TIME_UNITS
 from napari_ngff.store.arrays.boxes import box_shape, intersect_boxes
-from napari_ngff.viewer.painting.line_of_sight import first_shown
+from napari_ngff.viewer.painting.line_of_sight import is_drawn
 from napari_ngff.viewer.private.napari_layers import painted_axes
 
 if TYPE_CHECKING:
@@ -138,6 +138,7 @@ def join_objects(
     if old in (0, label):
         raise ValueError("Click an object with another label.")
     check_changeable(layer, old)
+    _check_unlocked(layer, label)
     axes = tuple(painted_axes(layer))
     runs = find_object(canvas.levels[0], voxel, axes)
     edit = _make_edit(runs, axes, voxel, label, old)
@@ -224,14 +225,17 @@ def find_new_id(layer: CanvasLabels, canvas: Canvas) -> int:
 
 
 def check_changeable(layer: OMEZarrLabels, label: int) -> None:
-    """Raise ValueError where a label is locked or hidden."""
+    """Raise ValueError where a label, or its class, is locked or hidden."""
+    _check_unlocked(layer, label)
+    if not (layer.visible and is_drawn(label, layer.colormap)):
+        raise ValueError(f"Label {label} is hidden. Show it first.")
+
+
+def _check_unlocked(layer: OMEZarrLabels, label: int) -> None:
     if label in layer.spared:
         raise ValueError(f"Label {label} is locked. Unlock it first.")
-    if (
-        not layer.visible
-        or first_shown(np.array([label]), np.ones(1), layer.colormap) is None
-    ):
-        raise ValueError(f"Label {label} is hidden. Show it first.")
+    if layer.check_unlocked is not None:
+        layer.check_unlocked(label)
 
 
 def space_axes(layer: OMEZarrLabels) -> tuple[int, ...]:

@@ -84,9 +84,13 @@ class OMEZarrLabels(CanvasLabels):
         Whether the message that hidden labels take no paint was shown.
     takes_number
         Called with a number key where each label is an object, which gets a class.
+    check_unlocked
+        Called with a label; raises ValueError where it is an object whose class is
+        locked.
     """
 
     takes_number: Callable[[int], None] | None = None
+    check_unlocked: Callable[[int], None] | None = None
 
     _drag_modes = handle_modes(
         "_drag_modes",

@@ -32,13 +32,15 @@ from napari_ngff.viewer.services.latest_task import LatestTask
 from napari_ngff.viewer.services.notices import count_noun, shorten_name
 from napari_ngff.viewer.services.window import Window, attempt_work
 from napari_ngff.viewer.session import session_of
-from napari_ngff.widgets.annotate.class_table import NAME, ClassTable
+from napari_ngff.widgets.activity_bar import FieldsBar
+from napari_ngff.widgets.annotate.class_table import ClassTable
 from napari_ngff.widgets.connections import (
     NO_LABELS,
     Connections,
     WidgetTasks,
     alive_check,
     enable_if,
+    make_buttons,
     why_fixed,
 )
 
@@ -50,7 +52,6 @@ if TYPE_CHECKING:
     from napari_ngff.labels.label_classes import LabelClass
     from napari_ngff.viewer.browsing.field_labels import ChangedFields
     from napari_ngff.viewer.browsing.positions import Position
-    from napari_ngff.viewer.painting.layer_classes import LayerClasses
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
 FILES = "Classes (*.json)"
@@ -61,32 +62,8 @@ NAMED = "Choose a label without a name: press M for a new one."
 KEEPING = ("Count", "Export…")
 """Buttons that change no class, so that labels that are read-only have them too."""
 
-UNDO, RENAME, STOP = "undo", "rename", "stop"
-"""Links in a report: put a removed class back; rename a class in all fields; stop."""
-
-
-class RenamingProgress:
-    """How far a class is renamed in all fields; used in the worker that renames it.
-
-    Parameters
-    ----------
-    show
-        Shows the number of fields that are done, and of all, in the main thread.
-
-    Attributes
-    ----------
-    goes_on
-        False once the user has cancelled.
-    """
-
-    def __init__(self, show: Callable[[int, int], None]) -> None:
-        self._show = show
-        self.goes_on = True
-
-    def report(self, done: int, total: int) -> bool:
-        """Report the fields that are done; return whether to go on."""
-        Window.current.report_to_main(self, partial(self._show, done, total))
-        return self.goes_on
+UNDO, RENAME = "undo", "rename"
+"""Links in a report: put a removed class back; rename a class in all fields."""
 
 
 class ClassPage(QWidget):
@@ -101,7 +78,6 @@ class ClassPage(QWidget):
         self._layer: OMEZarrLabels | None = None
         self._unnamed: int | None = None  # label of a new class until it has a name
         self._new_name: tuple[str, tuple[str, str]] | None = None  # and of which labels
-        self._renaming: RenamingProgress | None = None
         self._tasks = WidgetTasks(self)
         self._following = Connections(self)
         self._search = LatestTask(alive_check(self))  # for a label of a new class
@@ -114,20 +90,23 @@ class ClassPage(QWidget):
         self.over.setAccessibleName("Draw over")
         self.over.setToolTip("What the brush, the bucket and the polygon replace.")
         self.over.activated.connect(self._on_over)
-        self.buttons: dict[str, QPushButton] = {}
+        self.buttons = self._make_buttons()
         form = QFormLayout()
         form.addRow("Draw over", self.over)
         layout = QVBoxLayout(self)
         # Four pixels below the tabs; the dock itself has margins at the sides.
         layout.setContentsMargins(0, 4, 0, 0)
         layout.addWidget(self.table, 1)
-        layout.addLayout(self._build_buttons())
+        grid = QGridLayout()
+        for number, button in enumerate(self.buttons.values()):
+            grid.addWidget(button, number // 3, number % 3)
+        layout.addLayout(grid)
         layout.addLayout(form)
         self.setLayer(None)
 
-    def _build_buttons(self) -> QGridLayout:
-        grid = QGridLayout()
-        actions: tuple[tuple[str, str, Callable[[], None]], ...] = (
+    def _make_buttons(self) -> dict[str, QPushButton]:
+        return make_buttons(
+            self,
             ("&Add class", "A new class, painted with at once.", self.addClass),
             (
                 "Name label",
@@ -150,31 +129,21 @@ class ClassPage(QWidget):
             ),
             ("I&mport…", "Adds names and colours of other images.", self.importClasses),
         )
-        for number, (title, tip, action) in enumerate(actions):
-            button = QPushButton(title, self)
-            button.setToolTip(tip)
-            button.clicked.connect(action)
-            self.buttons[title.replace("&", "")] = button
-            grid.addWidget(button, number // 3, number % 3)
-        return grid
-
-    @property
-    def classes(self) -> LayerClasses | None:
-        """The classes of the layer; None without one."""
-        return self.table.rows.classes
 
     def setLayer(self, layer: OMEZarrLabels | None) -> None:
         """Show the classes of another layer."""
         self._following.end()
         follow = self._following.connect
         self._layer = layer
+        self.classes = classes_of_layer(layer) if layer is not None else None
+        classes = self.classes
         if layer is not None:
             follow(layer.events.editable, self.refreshChoices)
             follow(layer.edited, self._on_edited)
-        classes = classes_of_layer(layer) if layer is not None else None
         self._forget_counts()
         self.table.rows.setClasses(classes)
         if classes is not None:
+            follow(classes.changed, self.table.rows.refreshRows)
             follow(classes.changed, self.refreshChoices)
             follow(classes.labels_replaced, self._forget_counts)
         self.refreshChoices()
@@ -243,8 +212,7 @@ class ClassPage(QWidget):
     def _edit_name(self, label_class: LabelClass) -> None:
         """Let the name of a new class be typed, which is made up."""
         self._unnamed = label_class.value
-        row = self.table.rows.rowOf(label_class.value)
-        self.table.edit(self.table.rows.index(row, NAME))
+        self.table.editName(label_class.value)
 
     def nameLabel(self) -> None:
         """Make the label that is painted with a class; its pixels stay."""
@@ -278,8 +246,6 @@ class ClassPage(QWidget):
             self._put_back()
         elif link == RENAME:
             self._rename_in_fields()
-        elif link == STOP and self._renaming is not None:
-            self._renaming.goes_on = False
 
     def _put_back(self) -> None:
         """Put back the class that was removed last."""
@@ -315,17 +281,11 @@ class ClassPage(QWidget):
         browser, wanted = session_of(self._viewer).browser, self._new_name
         if browser is None or wanted is None:
             return
-        self._new_name, progress = None, RenamingProgress(self._show_renaming)
-        self._renaming = progress
-        rename = partial(browser.rename_class, *wanted, progress.report)
+        self._new_name, bar = None, FieldsBar(desc="Rename a class", total=1)
+        rename = partial(browser.rename_class, *wanted, bar.report)
         work = partial(attempt_work, rename)
-        show = partial(self._show_renamed, browser.name_field, wanted[1])
+        show = partial(self._show_renamed, browser.name_field, wanted[1], bar)
         Window.current.run_work(work, show)
-
-    def _show_renaming(self, done: int, total: int) -> None:
-        if self._renaming is not None:  # else the result is shown already
-            link = self._make_link(STOP, "Cancel")
-            self._show_report(f"Renaming: {done} of {total} fields. {link}")
 
     def _show_report(self, text: str) -> None:
         if isalive(self):  # type: ignore[no-untyped-call]
@@ -336,16 +296,17 @@ class ClassPage(QWidget):
         self,
         name_field: Callable[[Position], str],
         names: tuple[str, str],
+        bar: FieldsBar,
         result: ChangedFields | str,
     ) -> None:
-        progress, self._renaming = self._renaming, None
+        bar.close()
         if isinstance(result, str):
             title = f"Not renamed: {shorten_name(names[0])}"
             Window.current.show_messages((result,), title)
             return
         count = count_noun(len(result.changed), "other field")
         text = f"'{names[0]}' is renamed to '{names[1]}' in {count}."
-        if progress is not None and not progress.goes_on:
+        if bar.is_canceled:
             text = f"Cancelled. {text}"
         if result.unchanged:
             fields = ", ".join(map(name_field, result.unchanged))

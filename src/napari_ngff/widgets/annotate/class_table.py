@@ -1,4 +1,4 @@
-"""The classes of the selected labels as a table that can be edited."""
+"""The classes of labels, or of their objects, as a table that can be edited."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_ngff.viewer.painting.layer_classes import KEYS, unit_of_area
+from napari_ngff.viewer.painting.layer_classes import KEYS
 from napari_ngff.widgets.canvas_keys import CanvasKeys
-from napari_ngff.widgets.connections import Connections
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from napari_ngff.labels.label_classes import LabelClass
-    from napari_ngff.viewer.painting.layer_classes import LayerClasses
+    from napari_ngff.labels.object_classes import ObjectClass
+
+    AnyClass = LabelClass | ObjectClass
 
 COLUMNS = ("Key", "Colour", "Name", "Label", "Shown", "Locked", "Pixels")
 TITLES = ("", "", "Name", "Label", "", "", "Pixels")
@@ -37,15 +40,18 @@ KEY, COLOR, NAME, VALUE, VISIBLE, LOCKED, COUNT = range(len(COLUMNS))
 SIGNS = {VISIBLE: "visibility", LOCKED: "lock"}
 """Icons of napari in place of titles, so that a narrow dock has room for the name."""
 TOOLTIPS = (
-    "Press this number on the canvas or here to paint with the class.",
+    "Press this number on the canvas or here to use the class.",
     "Double-click to choose another colour.",
     "Double-click to rename.",
     "The number in the pixels.",
     "Shown: untick to hide a class on the screen, not in the file.",
-    "Locked: no tool paints over the class.",
-    "How much is painted; an estimate of large images.",
+    "Locked: no tool changes what has the class.",
+    "How much has the class; an estimate of large images.",
 )
 SWATCH = 14
+
+OBJECTS = "objects"
+"""Unit of classes that are no labels themselves."""
 
 
 class ClassModel(QAbstractTableModel):
@@ -56,30 +62,27 @@ class ClassModel(QAbstractTableModel):
 
     def __init__(self, table: QWidget) -> None:
         super().__init__(table)
-        self.classes: LayerClasses | None = None
-        self._following = Connections(self)
-        self.counts: dict[int, int] = {}
+        # `LayerClasses`, or for objects the panel, which has the same verbs.
+        self.classes: Any = None
+        self.counts: Mapping[Any, int] = {}
         self.are_estimated = False
         self.unit = COLUMNS[COUNT]
-        self._rows: tuple[LabelClass, ...] = ()
+        self._rows: tuple[AnyClass, ...] = ()
 
-    def setClasses(self, classes: LayerClasses | None) -> None:
-        """Show the classes of another layer."""
+    def setClasses(self, classes: Any) -> None:
+        """Show the classes of another layer, or of its objects; None for none."""
         self.unit = COLUMNS[COUNT]
         if classes is not None:
-            self.unit = unit_of_area(classes.layer).capitalize()
+            self.unit = classes.unit.capitalize()
         self.headerDataChanged.emit(Qt.Orientation.Horizontal, COUNT, COUNT)
-        self._following.end()
         self.classes = classes
         self.counts = {}
-        if classes is not None:
-            self._following.connect(classes.changed, self.refreshRows)
         self.refreshRows()
 
     def refreshRows(self) -> None:
         """Show the classes as they are now."""
-        rows = self.classes.items if self.classes is not None else ()
-        if [row.value for row in rows] != [row.value for row in self._rows]:
+        rows: tuple[AnyClass, ...] = () if self.classes is None else self.classes.items
+        if [row.key for row in rows] != [row.key for row in self._rows]:
             # A reset ends the editing of a cell, so only other rows make one.
             self.beginResetModel()
             self._rows = rows
@@ -90,19 +93,19 @@ class ClassModel(QAbstractTableModel):
             # All cells: a table of classes is short, and what changed is not known.
             self.dataChanged.emit(self.index(0, 0), last)
 
-    def setCounts(self, counts: dict[int, int], *, estimated: bool = False) -> None:
-        """Show how many pixels each label has, or about how many."""
+    def setCounts(self, counts: Mapping[Any, int], *, estimated: bool = False) -> None:
+        """Show how many pixels or objects each class has, or about how many."""
         self.counts, self.are_estimated = counts, estimated
         self.refreshRows()
 
-    def classAt(self, row: int) -> LabelClass | None:
+    def classAt(self, row: int) -> Any:
         """Return the class of a row."""
         return self._rows[row] if 0 <= row < len(self._rows) else None
 
-    def rowOf(self, value: int) -> int:
-        """Return the row of a label; -1 for none."""
-        values = [row.value for row in self._rows]
-        return values.index(value) if value in values else -1
+    def rowOf(self, key: int | str) -> int:
+        """Return the row of a class; -1 for none."""
+        keys: list[int | str] = [row.key for row in self._rows]
+        return keys.index(key) if key in keys else -1
 
     # Overrides of Qt.
 
@@ -137,7 +140,7 @@ class ClassModel(QAbstractTableModel):
         Labels that are read-only could save none of it: they are only hidden and shown.
         """
         flags, column = super().flags(index), index.column()
-        can_save = self.classes is not None and not self.classes.layer.refusal
+        can_save = self.classes is not None and self.classes.can_change
         if column == VISIBLE or (column == LOCKED and can_save):
             flags |= Qt.ItemFlag.ItemIsUserCheckable
         if column == NAME and can_save:
@@ -164,15 +167,15 @@ class ClassModel(QAbstractTableModel):
             return f"{title}: {self._cell_text(label_class, index.row(), column)}"
         return None
 
-    def _cell_text(self, label_class: LabelClass, row: int, column: int) -> str:
-        count = self.counts.get(label_class.value, 0)
+    def _cell_text(self, label_class: AnyClass, row: int, column: int) -> str:
+        count = self.counts.get(label_class.key, 0)
         # Of an estimate two digits are true at most.
         about = f"about {int(float(f'{count:.2g}')):,}"
         number = about if self.are_estimated else f"{count:,}"
         texts = {
             KEY: str(row + 1) if row < KEYS else "",
             NAME: label_class.name,
-            VALUE: str(label_class.value),
+            VALUE: str(label_class.key),
             COUNT: number if self.counts else "",
         }
         return texts.get(column, "")
@@ -193,14 +196,14 @@ class ClassModel(QAbstractTableModel):
         # An empty name is refused; Qt then shows the one before.
         if not parts or parts.get("name") == "":
             return False
-        self.classes.change_class(label_class.value, **parts)
+        self.classes.change_class(label_class.key, **parts)
         if parts.get("name", label_class.name) != label_class.name:
             self.renamed.emit(label_class, parts["name"])
         return True
 
 
 class ClassTable(QTableView):
-    """The table of classes; a click selects the class to paint with."""
+    """The table of classes; a click selects one."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -230,17 +233,18 @@ class ClassTable(QTableView):
         self.rows.modelReset.connect(self.selectPaintedClass)
         self.selectPaintedClass()
 
-    def currentClass(self) -> LabelClass | None:
-        """Return the class of the selected row."""
+    def currentClass(self) -> Any:
+        """Return the class of the selected row; None for none."""
         return self.rows.classAt(self.currentIndex().row())
 
     def selectPaintedClass(self) -> None:
         """Select the row of the class that is painted with."""
-        # Until pixels are counted, names get the room of that column.
+        # Until something is counted, names get the room of that column.
         self.setColumnHidden(COUNT, not self.rows.counts)
         classes = self.rows.classes
+        self.setColumnHidden(VALUE, classes is not None and classes.unit == OBJECTS)
         selected = classes.selected if classes is not None else None
-        row = self.rows.rowOf(selected.value) if selected is not None else -1
+        row = self.rows.rowOf(selected.key) if selected is not None else -1
         # Selecting a row again would end the editing of its name.
         if row != self.currentIndex().row():
             if row < 0:
@@ -254,13 +258,13 @@ class ClassTable(QTableView):
             return
         # The row also changes because a class was selected elsewhere.
         if classes.selected != label_class:
-            classes.select_class(label_class.value)
+            classes.select_class(label_class.key)
 
     def _on_double_click(self, index: QModelIndex) -> None:
         label_class, classes = self.rows.classAt(index.row()), self.rows.classes
         if index.column() != COLOR or label_class is None or classes is None:
             return
-        if classes.layer.refusal:
+        if not classes.can_change:
             return
         alpha = QColorDialog.ColorDialogOption.ShowAlphaChannel
         chosen = QColorDialog.getColor(
@@ -268,7 +272,19 @@ class ClassTable(QTableView):
         )
         if chosen.isValid():
             color = chosen.red(), chosen.green(), chosen.blue(), chosen.alpha()
-            classes.change_class(label_class.value, color=color)
+            classes.change_class(label_class.key, color=color)
+
+    def editName(self, key: int | str) -> None:
+        """Let the name of a class be typed."""
+        self.edit(self.rows.index(self.rows.rowOf(key), NAME))
+
+    def showFirst(self, most: int) -> None:
+        """Be as high as all rows, or as so many if there are more."""
+        header, side = self.horizontalHeader(), self.verticalHeader()
+        assert header is not None
+        assert side is not None
+        rows = min(max(self.rows.rowCount(), 1), most) * side.defaultSectionSize()
+        self.setFixedHeight(header.sizeHint().height() + rows + 2 * self.frameWidth())
 
 
 @functools.cache

@@ -17,6 +17,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from napari_ngff.viewer.annotations.object_class_annotation import NO_OBJECT
 from napari_ngff.viewer.painting.brush import PICK, clicked_voxel, find_label
 from napari_ngff.viewer.painting.layer_classes import unit_of_area
 from napari_ngff.viewer.painting.object_edits import (
@@ -29,7 +30,7 @@ from napari_ngff.viewer.painting.object_edits import (
     label_region,
     show_region,
 )
-from napari_ngff.widgets.annotate.object_class_row import NO_OBJECT, ObjectClassRow
+from napari_ngff.widgets.annotate.object_class_panel import ObjectClassPanel
 from napari_ngff.widgets.annotate.object_table import ObjectTable
 from napari_ngff.widgets.connections import (
     NO_LABELS,
@@ -101,7 +102,7 @@ class ObjectPage(QWidget):
             button.setCheckable(True)
             # Not by a group: of its buttons Tab reaches one alone.
             button.toggled.connect(self._on_tool)
-        self.classes = ObjectClassRow(viewer, self)
+        self.classes = ObjectClassPanel(viewer, self)
         self.table = ObjectTable(viewer, self)
         self.list = self.table.view
         self._build_layout()

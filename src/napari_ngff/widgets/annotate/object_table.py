@@ -308,7 +308,7 @@ class ObjectTable(QWidget):
         self.note.setText(" ".join(filter(None, notes)))
         text = "List objects" if listed is None else "Read again"
         self.read.setText(text if objects.progress is None else "Cancel")
-        if coloring is not None and coloring.title == CLASS and not coloring.categories:
-            coloring = None  # all are grey
+        if coloring is not None and coloring.title == CLASS:
+            coloring = None  # the table of classes has their colours
         self.log.setVisible(coloring is not None and not coloring.categories)
         self.legend.showColoring(coloring)
