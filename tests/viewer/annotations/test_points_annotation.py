@@ -17,6 +17,7 @@ from napari_ngff import convert
 from napari_ngff.store.data_folder import data_folder
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.annotations.file_journal import find_kept_files
+from napari_ngff.viewer.annotations.object_class_annotation import begin_classes
 from napari_ngff.viewer.samples import write_image, write_stack
 from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.services.window import DISCARD, RESTORE, Window
@@ -197,6 +198,27 @@ def test_points_of_files_are_shown_beside_those_drawn_while_they_are_read(
     idle()
     assert len(viewer.layers["first"].data) == len(PLACES)
     assert [x.name for x in unsaved_of(viewer)] == ["second"]
+
+
+def test_nothing_is_written_where_the_image_was_moved_away(user, path, monkeypatch):
+    """Nobody would look there; it is saved when the image is back."""
+    viewer = opened(path, monkeypatch)
+    draw(viewer)
+    viewer.add_shapes([[(1, 1), (5, 9)]], shape_type="line", name="lines")
+    labels = next(x for x in viewer.layers if x._type_string == "labels")
+    made = begin_classes(session_of(viewer).annotations, labels)
+    made.add_class("round")
+    made.classify(3, "round")
+    elsewhere = path.rename(path.parent / "moved.ome.zarr")
+    before = sorted(path.parent.rglob("*"))
+    save(viewer)
+    assert len(unsaved_of(viewer)) == 3
+    assert sorted(path.parent.rglob("*")) == before
+    assert any("is not there any more" in text for text in user.told)
+    elsewhere.rename(path)
+    save(viewer)
+    assert unsaved_of(viewer) == []
+    assert (path.parent / "cells.points/spots.csv").exists()
 
 
 def test_a_renamed_layer_moves_its_file_and_an_empty_one_has_none(

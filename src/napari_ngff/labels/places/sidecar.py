@@ -117,12 +117,14 @@ def address_of(image: Node) -> Address | None:
         return Address(public_address(name))
     # The name of a folder inside an archive is no path of the system; its beginning,
     # the archive, is one.
-    root = os.path.realpath(name)
+    top = root = os.path.realpath(name)
     inside: list[str] = []
     while not os.path.exists(root) and os.path.dirname(root) != root:
         root, last = os.path.split(root)
         inside.insert(0, last)
-    return Address(root, "/".join(inside))
+    # Where a folder was moved away, no folder above it is the hierarchy.
+    is_gone = bool(inside) and os.path.isdir(root)
+    return Address(top) if is_gone else Address(root, "/".join(inside))
 
 
 def folders_of(node: Node, ending: str) -> list[Path]:
@@ -141,6 +143,34 @@ def folders_of(node: Node, ending: str) -> list[Path]:
     beside = address.beside
     tops = [own] if beside is None else [beside.parent / f"{address.stem}{ending}", own]
     return [top / inner for top in tops]
+
+
+def choose_folder(node: Node, ending: str, first: Path | None = None) -> Path:
+    """Return the folder where an annotation of an image is to be written.
+
+    Parameters
+    ----------
+    ending
+        As for `folders_of`.
+    first
+        One of these folders, to be taken if it can be written.
+
+    Raises
+    ------
+    UnsupportedError
+        Where the image is in memory.
+    NodeNotFoundError
+        Where its file was moved away: nobody would look there.
+    """
+    address, folders = address_of(node), folders_of(node, ending)
+    if address is None:
+        msg = f"{node} is in memory."
+        raise UnsupportedError(msg, remedy="Save it, and open the file.")
+    if address.beside is not None and not os.path.exists(address.root):
+        msg = f"{address.root} is not there any more."
+        raise NodeNotFoundError(msg, remedy="Put it back there, and save again.")
+    folders.sort(key=lambda folder: folder != first)
+    return next((x for x in folders if can_write(x)), folders[-1])
 
 
 def can_write(folder: Path) -> bool:

@@ -15,11 +15,11 @@ from urllib.parse import unquote
 
 from typing_extensions import override
 
-from napari_ngff.errors import ConflictError, error_text
+from napari_ngff.errors import ConflictError, OMEZarrError, error_text
 from napari_ngff.labels.journal import INTERVAL, LOCK
 from napari_ngff.labels.kept_edits import address_text
 from napari_ngff.labels.places.label_location import name_problem
-from napari_ngff.labels.places.sidecar import can_write, folders_of
+from napari_ngff.labels.places.sidecar import choose_folder, folders_of
 from napari_ngff.store.sources.source import Revision
 from napari_ngff.store.write.file_lock import hold_if_possible, take_turn
 from napari_ngff.store.write.replace_file import remove_file, replace_file
@@ -392,13 +392,13 @@ class FileAnnotation(Annotation):
         ------
         ValueError
             Where no file can have the name.
+        OMEZarrError
+            Where there is no place for the file.
         """
         name = self._name_file()
-        folders = folders_of(self.node, self.folder_ending)
         # First the one where it was read, unless that is in the image.
-        folders.sort(key=lambda folder: folder != Path(self._path).parent)
-        folder = next((x for x in folders if can_write(x)), folders[-1])
-        return str(folder / name)
+        read = Path(self._path).parent
+        return str(choose_folder(self.node, self.folder_ending, read) / name)
 
     def _name_file(self) -> str:
         stem = NO_FILE_NAME.sub(lambda found: f"%{ord(found[0]):02X}", self.name)
@@ -458,7 +458,7 @@ class FileAnnotation(Annotation):
             keeps = count or self.keeps_empty
             encode = self.take_content() if keeps else lambda: ""
             write = partial(self.write_stored, self.find_target(), encode, older)
-        except ValueError as error:
+        except (ValueError, OMEZarrError) as error:
             fail(error)
         else:
             Window.current.run_work(write, finish, fail)

@@ -19,7 +19,7 @@ from napari_ngff.errors import (
     UnsupportedError,
     error_text,
 )
-from napari_ngff.labels.places.sidecar import can_write, folders_of
+from napari_ngff.labels.places.sidecar import choose_folder, folders_of
 from napari_ngff.metadata.cursor import Cursor
 from napari_ngff.metadata.model import Channel
 from napari_ngff.metadata.rendering import parse_omero
@@ -351,16 +351,12 @@ def keep_settings(image: Node, put: Callable[[JSON], None]) -> str:
 
     Raises
     ------
-    UnsupportedError
+    UnsupportedError, NodeNotFoundError
         Where there is no place for the file.
     CorruptDataError, OSError
         Where it cannot be changed.
     """
-    folders = folders_of(image, DISPLAY_END)
-    if not folders:
-        msg = f"{image} is in memory."
-        raise UnsupportedError(msg, remedy="Save it, and open the file.")
-    folder = next((x for x in folders if can_write(x)), folders[-1])
+    folder = choose_folder(image, DISPLAY_END)
 
     def change_block(block: Any) -> Any:
         stated = image.attributes.get("ome", image.attributes).get("omero")
