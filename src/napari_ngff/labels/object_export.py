@@ -128,14 +128,10 @@ def _outline_labels(
             rings = [polygon.outer, *polygon.holes]
             # Edges between voxels in (y, x), turned into (x, y) below.
             placed = [drop_noise((ring + first) * pixel + corner) for ring in rings]
-            outlines.append([_close_ring(ring[:, ::-1]) for ring in placed])
+            # "The first and last positions are equivalent" (RFC 7946, 3.1.6).
+            closed = (np.concatenate([ring, ring[:1]]) for ring in placed)
+            outlines.append([ring[:, ::-1].tolist() for ring in closed])
         yield value, outlines
-
-
-def _close_ring(ring: Any) -> list[list[float]]:
-    # "The first and last positions are equivalent" (RFC 7946, 3.1.6).
-    points: list[list[float]] = ring.tolist()
-    return [*points, points[0]]
 
 
 def _make_feature(

@@ -289,6 +289,8 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         if self.where.value == "" and self.folder.value is None:
             self.status.value = "Choose the folder."
             return
+        # "" is the choice of another folder, which the row below names.
+        sidecar: Any = self.folder.value if self.where.value == "" else self.where.value
         name = self._free_or_chosen(image)
         if not name:
             return
@@ -299,7 +301,7 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
                 overwrite=name in taken_names(image),
                 level=self.level.value or 0,
                 dtype=self.dtype.value,
-                sidecar=self._chosen_sidecar(),
+                sidecar=sidecar,
                 kind=self._kind,
             )
         except (UnsupportedError, ValueError) as error:
@@ -313,12 +315,6 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         ready = READY if is_inside else READY_BESIDE.format(place)
         self._viewer.status = NO_FILE if has_no_file(layer) else ready
         close_form(self)
-
-    def _chosen_sidecar(self) -> Any:
-        """Return where the labels are saved, as `new_labels` expects it."""
-        where = self.where.value
-        # "" is the choice of another folder, which the row below names.
-        return self.folder.value if where == "" else where
 
     def _free_or_chosen(self, image: Image) -> str:
         """Ask for another name, or whether to overwrite, where the name is taken."""

@@ -10,8 +10,7 @@ import pytest
 from napari_ngff import open_node
 from napari_ngff.errors import ServerError
 from napari_ngff.plate.plate_contents import PlateContents
-from napari_ngff.plate.tables.row_places import locate_rows
-from napari_ngff.plate.tables.table import make_table
+from napari_ngff.plate.tables.table import locate_rows, make_table
 from plates import write_plate
 
 

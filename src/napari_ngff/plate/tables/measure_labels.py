@@ -32,12 +32,12 @@ from napari_ngff.plate.tables.labelled_image import (
     labels_of,
     open_labelled,
 )
-from napari_ngff.plate.tables.row_places import read_acquisitions
 from napari_ngff.plate.tables.table import (
     ACQUISITION,
     FIELD,
     LABEL,
     WELL,
+    read_acquisitions,
     well_key,
 )
 from napari_ngff.store.hierarchy.node import read_node

@@ -19,8 +19,13 @@ from napari_ngff.plate.tables.measure_labels import (
     places_of,
     table_of_field,
 )
-from napari_ngff.plate.tables.row_places import locate_rows
-from napari_ngff.plate.tables.table import FIELD, WELL, WellTable, make_table
+from napari_ngff.plate.tables.table import (
+    FIELD,
+    WELL,
+    WellTable,
+    locate_rows,
+    make_table,
+)
 from napari_ngff.store.hierarchy.summary import list_tables
 from napari_ngff.viewer.services.notices import notice_text, shorten_name
 

@@ -100,7 +100,11 @@ def _describe_plain(transformation: Transformation, names: Items[str]) -> str:
             changes = [(i, f"{TIMES} {f:g}") for i, f in enumerate(factors) if f != 1]
             return _list_names(changes, names)
         case Translation(offsets):
-            changes = [(i, _describe_shift(o)) for i, o in enumerate(offsets) if o]
+            changes = [
+                (i, f"{'+' if o > 0 else MINUS} {abs(o):g}")
+                for i, o in enumerate(offsets)
+                if o
+            ]
             return _list_names(changes, names)
         case MapAxis(order):
             return f"axes in the order {', '.join(_axis_name(names, i) for i in order)}"
@@ -120,10 +124,6 @@ def _describe_plain(transformation: Transformation, names: Items[str]) -> str:
 def _list_names(changes: list[tuple[int, str]], names: Items[str]) -> str:
     texts = (f"{_axis_name(names, i)} {change}" for i, change in changes)
     return ", ".join(texts) or UNCHANGED
-
-
-def _describe_shift(offset: float) -> str:
-    return f"{'+' if offset > 0 else MINUS} {abs(offset):g}"
 
 
 def _axis_name(names: Items[str], index: int) -> str:

@@ -18,10 +18,10 @@ from napari_ngff.viewer.plans.layer_plan import (
     KEY,
     LayerOrigin,
     SharedAxes,
+    are_near,
     layer_arrays,
     start_of,
 )
-from napari_ngff.viewer.plans.placement import are_near
 from napari_ngff.viewer.plans.system_views import place_linked
 
 if TYPE_CHECKING:

@@ -17,8 +17,12 @@ from napari_ngff.store.hierarchy.coordinate_systems import intrinsic_of, open_sy
 from napari_ngff.store.hierarchy.node import prefix_places
 from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid
 from napari_ngff.viewer.layers.label_layers import is_beside
-from napari_ngff.viewer.plans.layer_plan import LayerPlan, SharedAxes, frame_of
-from napari_ngff.viewer.plans.placement import SystemView
+from napari_ngff.viewer.plans.layer_plan import (
+    LayerPlan,
+    SharedAxes,
+    SystemView,
+    frame_of,
+)
 from napari_ngff.viewer.plans.system_views import (
     first_system,
     follow_image,

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.viewer.layers.volume_layers import is_volume
-from napari_ngff.viewer.plans.layer_plan import KEY
-from napari_ngff.viewer.plans.placement import MOST_STEPS
+from napari_ngff.viewer.plans.layer_plan import KEY, MOST_STEPS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ from napari_ngff.metadata.model import Reference
 from napari_ngff.metadata.version import Version
 from napari_ngff.store.hierarchy.coordinate_systems import intrinsic_of
 from napari_ngff.store.pyramids.resampled import BentImage
-from napari_ngff.viewer.plans.placement import SystemView
+from napari_ngff.viewer.plans.layer_plan import SystemView
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -30,7 +30,7 @@ from napari_ngff.plate.tables.labelled_image import CLASS
 from napari_ngff.plate.tables.table import LABEL
 from napari_ngff.viewer.annotations.object_list import ObjectList
 from napari_ngff.viewer.session import session_of
-from napari_ngff.widgets.browser.legend_painting import legend_height, paint_legend
+from napari_ngff.widgets.browser.map_painting import legend_height, paint_legend
 from napari_ngff.widgets.browser.table_bar import fill_box
 from napari_ngff.widgets.canvas_keys import CanvasKeys
 from napari_ngff.widgets.connections import (

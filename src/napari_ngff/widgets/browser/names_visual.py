@@ -60,7 +60,10 @@ class NamesVisual(SceneVisual):  # type: ignore[misc]
         self.images = self._make_text("left", "top")
         for shade in self.shades:
             shade.transform = STTransform()
-        for child in (self.gaps, *self._all_texts()):
+        for child in (
+            *(self.gaps, self.rows, self.columns),
+            *(*self.shades, self.wells, self.images),
+        ):
             child.set_gl_state(**MODE)
             child.parent = self.node
         self._drawn: tuple[Any, ...] = ()
@@ -81,9 +84,6 @@ class NamesVisual(SceneVisual):  # type: ignore[misc]
             anchor_x=across,
             anchor_y=down,
         )
-
-    def _all_texts(self) -> tuple[Text, ...]:
-        return self.rows, self.columns, *self.shades, self.wells, self.images
 
     def _should_be_visible(self) -> bool:
         return bool(self.overlay.visible) and self.viewer.dims.ndisplay == 2

@@ -23,11 +23,12 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_ngff.widgets.browser.legend_painting import legend_height, paint_legend
 from napari_ngff.widgets.browser.map_painting import (
     CellGrid,
     MapState,
     draw_outline,
+    legend_height,
+    paint_legend,
     paint_plate,
 )
 from napari_ngff.widgets.theme_look import ThemeColors

@@ -143,7 +143,8 @@ class HierarchyModel(QAbstractItemModel):
         if row is not None and self.canFetchMore(parent):
             row.asked = True
             done = partial(while_alive(self._add_rows), self._top, row)
-            Window.current.run_work(lambda: list_or_explain(row.entry), done)
+            read = partial(attempt_work, partial(list_children, row.entry))
+            Window.current.run_work(read, done)
 
     def data(self, index: QModelIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         """Return name and kind; the full path, or the error, as a tool tip."""
@@ -193,12 +194,6 @@ class HierarchyModel(QAbstractItemModel):
         row.known = True
         self.dataChanged.emit(index, index.siblingAtColumn(1))
         self.loaded.emit()
-
-
-def list_or_explain(entry: TreeEntry) -> tuple[TreeEntry, ...] | str:
-    """List the entries below an entry, or return why they cannot be read."""
-    children: tuple[TreeEntry, ...] | str = attempt_work(partial(list_children, entry))
-    return children
 
 
 def is_towards(entry: TreeEntry, path: str) -> bool:
