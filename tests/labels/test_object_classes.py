@@ -75,7 +75,7 @@ def test_a_class_without_a_colour_gets_one(color):
 
 
 def test_classes_that_only_objects_have_are_listed():
-    made = ObjectClasses(class_of={3: "b", 4: "a", 5: "b"})
+    made = ObjectClasses().with_objects({3: "b", 4: "a", 5: "b"})
     assert made.with_all_named().names == ["b", "a"]
 
 

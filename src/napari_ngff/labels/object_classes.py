@@ -6,8 +6,8 @@ Classes that are labels themselves are in `napari_ngff.labels.label_classes`.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from napari_ngff.labels.class_colors import PALETTE, free_color
@@ -56,12 +56,31 @@ class ObjectClasses:
     ----------
     classes
         In order; the first nine have a number key each.
-    class_of
-        Label of an object -> name of its class; objects without a class are not in it.
+    stored, changed
+        Label of an object -> name of its class, "" for none; what is changed counts.
+        They may be shared, and never change: a dict of a million takes long to copy.
     """
 
     classes: tuple[ObjectClass, ...] = ()
-    class_of: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
+    stored: Mapping[int, str] = field(default_factory=dict)
+    changed: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def class_of(self) -> dict[int, str]:
+        """All objects with a class, as a new dict; slow for many, so in a worker."""
+        whole = {**self.stored, **self.changed}
+        return {label: name for label, name in whole.items() if name}
+
+    def find_class(self, label: int) -> str:
+        """Return the class of an object; "" for none."""
+        return self.changed.get(label, self.stored.get(label, ""))
+
+    def count_objects(self) -> Counter[str]:
+        """Count the objects of each class."""
+        counts = Counter(self.stored.values())
+        counts.update(self.changed.values())
+        counts.subtract(self.stored.get(label, "") for label in self.changed)
+        return counts
 
     @property
     def names(self) -> list[str]:
@@ -129,7 +148,7 @@ class ObjectClasses:
         """Raise ValueError where an object has a class that is locked."""
         locked = [item.name for item in self.classes if item.locked]
         for label in labels if locked else ():
-            name = self.class_of.get(label)
+            name = self.find_class(label)
             if name in locked:
                 raise ValueError(LOCKED.format(label, name))
 
@@ -146,7 +165,10 @@ class ObjectClasses:
 
     def with_all_named(self) -> Self:
         """Add the classes that objects have, and that are not in the list."""
-        whole = self
+        whole, known = self, {"", *self.names}
+        rows = self.stored, self.changed
+        if all(known.issuperset(each.values()) for each in rows):
+            return self
         for name in dict.fromkeys(self.class_of.values()):
             if name not in whole.names:
                 whole = whole.with_class(name)
@@ -154,12 +176,9 @@ class ObjectClasses:
 
     def with_objects(self, rows: Mapping[int, str]) -> Self:
         """Give many objects their classes; "" for none."""
-        # In one call: a loop over a million objects would take a tenth of a second.
-        known: Any = self.class_of
-        class_of = known | rows
-        for label in [label for label, name in rows.items() if not name]:
-            del class_of[label]
-        return replace(self, class_of=MappingProxyType(class_of))
+        if not self.stored:
+            return replace(self, stored={**self.changed, **rows}, changed={})
+        return replace(self, changed={**self.changed, **rows})
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +218,8 @@ class ClassChanges:
             "objects": {str(label): name for label, name in self.objects.items()},
             "edited": self.edited,
         }
-        return json.dumps(content)
+        # In many short calls: a long one would hold up all other threads.
+        return "".join(json.JSONEncoder().iterencode(content))
 
     @classmethod
     def parse_text(cls, text: str) -> Self:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import random
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -220,6 +222,49 @@ def test_a_locked_class_stays_locked_whatever_it_was_in_the_field_before(
     browser.show_field("A/1", "0")
     (item,) = find_classes(owner_of(viewer), labels_in(viewer)).classes.classes
     assert (item.locked, item.hidden) == (True, True), "hidden as it is worked with"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_two_windows_have_what_plain_dicts_would_have(path, monkeypatch, user, seed):
+    """Whatever is classified, undone, renamed and saved in them in turn."""
+    chance = random.Random(seed)
+    viewers = [opened(path, monkeypatch) for _ in range(2)]
+    windows = [classify(viewer, 1, "a") for viewer in viewers]
+    file, seen, changed = {}, [{1: "a"}, {1: "a"}], [{1: "a"}, {1: "a"}]
+    undo = [[(1, "")], [(1, "")]]
+    for _ in range(40):
+        number = chance.randrange(2)
+        window, now = windows[number], seen[number]
+        step = chance.choice(["classify"] * 4 + ["undo", "undo", "rename", "save"])
+        rows = {}
+        if step == "classify":
+            label, name = chance.randrange(1, 6), chance.choice(["", "a", "b", "c"])
+            undo[number].append((label, now.get(label, "")))
+            window.classify(label, name)
+            rows = {label: name}
+        elif step == "undo" and undo[number]:
+            window.undo()
+            rows = dict([undo[number].pop()])
+        elif step == "rename" and "a" in window.classes.names:
+            new = f"new {chance.random()}"
+            window.change_class("a", name=new)
+            rows = {label: new for label, x in now.items() if x == "a"}
+            undo[number] = [(n, new if x == "a" else x) for n, x in undo[number]]
+        now |= rows
+        changed[number] |= rows
+        if step == "save" and changed[number]:
+            window.save()
+            file = {n: x for n, x in (file | changed[number]).items() if x}
+            seen[number], changed[number] = dict(file), {}
+            assert stored(path) == {window.labels: file}
+        expected = {label: x for label, x in seen[number].items() if x}
+        assert window.classes.class_of == expected
+        found = [window.classes.find_class(label) for label in range(6)]
+        assert found == [expected.get(label, "") for label in range(6)]
+        counts = window.classes.count_objects()
+        counted = {name: n for name, n in counts.items() if n and name}
+        assert counted == Counter(expected.values())
+        assert window.count() == len(changed[number])
 
 
 def test_number_keys_mean_the_same_in_the_next_field(tmp_path, monkeypatch, user):

@@ -33,7 +33,7 @@ def image(request, tmp_path):
 
 
 def classes_of(rows):
-    return ObjectClasses(class_of=rows).with_all_named()
+    return ObjectClasses().with_objects(rows).with_all_named()
 
 
 def write(path, rows, *, labels="nuclei", changed=None):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -198,7 +196,7 @@ def test_rows_are_filtered_as_wells_are_and_ordered(monkeypatch):
     layer.features = pd.DataFrame(rows)
     objects = shown(layer)
     monkeypatch.setattr(
-        ObjectList, "classes", ObjectClasses((), MappingProxyType({3: "round"}))
+        ObjectList, "classes", ObjectClasses().with_objects({3: "round"})
     )
     for text, (column, down, ids) in QUERIES.items():
         objects.order((text, column, down))

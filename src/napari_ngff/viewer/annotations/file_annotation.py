@@ -176,7 +176,7 @@ class FileAnnotation(Annotation):
         found = []
         for path, data, revision in cls.read_stored(node):
             try:
-                content = parse(data.decode())
+                content = parse(data.decode()) if isinstance(data, bytes) else data
             except (ValueError, KeyError) as error:
                 content = error
             found.append((path, content, revision))

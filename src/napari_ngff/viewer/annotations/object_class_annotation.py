@@ -174,7 +174,7 @@ class ObjectClassAnnotation(FileAnnotation):
             Where it has a class that is locked.
         """
         self.classes.check_unlocked(label)
-        self._undo.append(({label: self.classes.class_of.get(label, "")}, None))
+        self._undo.append(({label: self.classes.find_class(label)}, None))
         self.classes = self.classes.with_object(label, name)
         self._note_classes([label])
         return _describe_class(label, name)
@@ -220,16 +220,19 @@ class ObjectClassAnnotation(FileAnnotation):
 
     def _list_changed(self) -> dict[int, str]:
         """List the objects whose class no file has."""
-        class_of, saved = self.classes.class_of, self._saved_changes
+        find, saved = self.classes.find_class, self._saved_changes
         changed = [x for x, number in self._changed.items() if number > saved]
-        return {label: class_of.get(label, "") for label in changed}
+        return {label: find(label) for label in changed}
 
     @override
     def take_content(self) -> Callable[[], str]:
-        objects = self._list_changed()
-        if not self._path.startswith(self._top):
-            objects |= self.classes.class_of  # no table has any of them
-        return self._describe(objects).dump_text
+        changes, classes = self._describe(self._list_changed()), self.classes
+        if self._path.startswith(self._top):
+            return changes.dump_text
+        # No table has any of them.
+        return lambda: replace(
+            changes, objects={**changes.objects, **classes.class_of}
+        ).dump_text()
 
     def _describe(self, objects: dict[int, str]) -> ClassChanges:
         """Describe the changes that no file has, with the classes of objects."""
@@ -293,7 +296,7 @@ class ObjectClassAnnotation(FileAnnotation):
             replace(item, locked=item.locked or item.name in locked)
             for item in in_use.classes
         )
-        made.classes = stored.put_first(first).with_all_named()
+        made.classes = stored.put_first(first)
         made._changed = dict.fromkeys(content.objects, 1)
         # The next save here writes what is shown, also what came from another field.
         made._edited = dict.fromkeys((*content.edited, *in_use.names), 1)
@@ -325,8 +328,8 @@ class ObjectClassAnnotation(FileAnnotation):
                 _report_damaged(path, error)
                 continue
             classes = table.classes
-            text = ClassChanges(labels, classes.classes, classes.class_of)
-            tables[labels] = path, text.dump_text().encode(), table.revision
+            content = ClassChanges(labels, classes.classes, classes.stored)
+            tables[labels] = path, content, table.revision
         files = super().read_stored(node)
         beside = {unquote(os.path.basename(x[0]).removesuffix(end)): x for x in files}
         # Those that are saved here count.
@@ -382,7 +385,8 @@ def find_classes(owner: Annotations, layer: Any) -> ObjectClassAnnotation | None
 
 def _find_highest(owner: Annotations, reference: Callable[[], Any]) -> int:
     found = find_classes(owner, reference())
-    return 0 if found is None else max(found.classes.class_of, default=0)
+    classes = ObjectClasses() if found is None else found.classes
+    return max(0, max(classes.stored, default=0), *classes.changed)
 
 
 def _check_unlocked(

@@ -11,7 +11,6 @@ from __future__ import annotations
 import io
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import (
@@ -121,8 +120,9 @@ def read_class_table(node: Node, name: str) -> ObjectClassTable:
         )
     stated = node.child(f"tables/{name}").attributes[OWN]
     listed = parse_list(stated.get("classes") if isinstance(stated, dict) else None)
-    class_of = dict(zip(labels_of.astype(int), known[CLASS].astype(str), strict=True))
-    classes = ObjectClasses(listed, MappingProxyType(class_of)).with_all_named()
+    pairs = labels_of.astype(int).tolist(), known[CLASS].astype(str).tolist()
+    class_of = dict(zip(*pairs, strict=True))
+    classes = ObjectClasses(listed, class_of).with_all_named()
     return ObjectClassTable(name, labels, classes, revision)
 
 
@@ -158,7 +158,9 @@ def write_classes(node: Node, changes: ClassChanges) -> ObjectClassTable:
         table = ObjectClassTable(name, changes.labels, ObjectClasses(), None)
         with suppress(NodeNotFoundError):
             table = replace(read_class_table(node, name), labels=changes.labels)
-        merged = replace(table, classes=changes.merge_into(table.classes))
+        classes = changes.merge_into(table.classes)
+        classes = replace(classes, stored=classes.class_of, changed={})
+        merged = replace(table, classes=classes)
         try:
             return replace(merged, revision=_write_table(node, merged))
         except ConflictError:
@@ -323,10 +325,11 @@ def merge_rows(raw: bytes | None, classes: ObjectClasses) -> str:
     if LABEL not in frame:
         raise ConflictError(f"The table has no column {LABEL}.")
     known = pd.to_numeric(frame[LABEL], errors="coerce").fillna(0)
-    new = sorted(set(classes.class_of).difference(known))
+    class_of = classes.class_of
+    new = sorted(set(class_of).difference(known))
     added = pd.DataFrame({LABEL: [*map(str, new)]})
     frame = pd.concat([frame, added], ignore_index=True).fillna("")
-    frame[CLASS] = [classes.class_of.get(x, "") for x in (*known, *new)]
+    frame[CLASS] = [class_of.get(x, "") for x in (*known, *new)]
     # An object without a class has no row, unless other columns describe it.
     described = frame.drop(columns=LABEL).ne("").any(axis=1)
     return str(frame[described].to_csv(index=False, lineterminator="\n"))

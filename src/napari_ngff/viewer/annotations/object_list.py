@@ -32,7 +32,7 @@ from napari_ngff.viewer.annotations.object_class_annotation import (
     known_classes,
 )
 from napari_ngff.viewer.layers.coloring import color_objects
-from napari_ngff.viewer.layers.label_colors import as_int64, color_groups, hide_labels
+from napari_ngff.viewer.layers.label_colors import color_groups, hide_labels
 from napari_ngff.viewer.layers.label_owners import TARGET, place_of_labels
 from napari_ngff.viewer.painting.layer_measuring import nodes_of
 from napari_ngff.viewer.painting.object_edits import (
@@ -228,14 +228,14 @@ def _read_tables(
 
 
 def find_rows(
-    listed: ListedObjects, query: RowQuery, class_of: Mapping[int, str]
+    listed: ListedObjects, query: RowQuery, classes: ObjectClasses
 ) -> tuple[Any, str]:
     """Return rows of a list in order, and why a filter is none; "" where it is one.
 
     Parameters
     ----------
-    class_of
-        Label of an object -> its class.
+    classes
+        Of the objects.
     """
     import pandas as pd
 
@@ -244,7 +244,7 @@ def find_rows(
     frame = listed.frame.copy(deep=False)
     # Names of a million objects hold up other threads: only where they are asked for.
     if CLASS in f"{text} {column}".casefold():
-        labels = listed.found.labels.tolist()
+        labels, class_of = listed.found.labels.tolist(), classes.class_of
         names = [class_of.get(label, NO_CLASS_NAME) for label in labels]
     frame.insert(1, CLASS, names)
     try:
@@ -291,7 +291,9 @@ def color_listed(
     known = {item.name: item.color[:3] for item in classes}
     coloring, numbers = color_objects(values, known, is_log=is_log)
     has_color = ~np.isnan(numbers)
-    labels, groups = as_int64(values.index[has_color]), numbers[has_color]
+    # Those of 64 bits as signed integers, as `as_int64` makes them.
+    labels = values.index[has_color].to_numpy().astype(np.int64)
+    groups = numbers[has_color]
     palette = np.array([(*color, 255) for color in coloring.colors]) / 255
     made = color_groups(own, labels, groups.astype(np.intp), palette, NO_CLASS)
     return made, coloring
@@ -388,11 +390,11 @@ class ObjectList:
             return
         self._shown, self.progress = now, 0.0
         before, query = None if again else self.listed, self.query
-        class_of = self.classes.class_of
+        classes = self.classes
 
         def read(turn: Any) -> Any:
             listed = list_objects(now, before, turn.report_progress)
-            return listed, query, find_rows(listed, query, class_of)
+            return listed, query, find_rows(listed, query, classes)
 
         self._reading.start(read, self._take_listed, self._fail)
         self.changed.emit()
@@ -429,9 +431,9 @@ class ObjectList:
 
     def order(self, query: RowQuery) -> None:
         """List the objects that meet a filter, in an order."""
-        self.query, listed, class_of = query, self.listed, self.classes.class_of
+        self.query, listed = query, self.listed
         if listed is not None:
-            find = partial(find_rows, listed, query, class_of)
+            find = partial(find_rows, listed, query, self.classes)
             self._ordering.start(lambda _: find(), self._take_rows, self._fail)
 
     def _take_rows(self, found: tuple[Any, str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from napari_ngff.labels.object_classes import ObjectClasses
 from napari_ngff.plate.tables.labelled_image import CLASS
 from napari_ngff.plate.tables.table import LABEL
 from napari_ngff.viewer.annotations.object_list import ObjectList
@@ -43,8 +43,6 @@ from napari_ngff.widgets.connections import (
 from napari_ngff.widgets.theme_look import ThemeColors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from napari.components import ViewerModel
 
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
@@ -62,7 +60,7 @@ class ObjectModel(QAbstractTableModel):
     """The rows of an `ObjectList`, as Qt asks for them."""
 
     frame: Any = None
-    class_of: Mapping[int, str] = MappingProxyType({})
+    classes = ObjectClasses()
 
     def showRows(self, frame: Any) -> None:
         """Show other rows; None for none."""
@@ -109,7 +107,7 @@ class ObjectModel(QAbstractTableModel):
             return None
         # Classes as they are now, not as when rows were put in order.
         if self.columns[index.column()] == CLASS:
-            return self.class_of.get(self.labelAt(index), "")
+            return self.classes.find_class(self.labelAt(index))
         value = self.frame.iat[index.row(), index.column()]
         if isinstance(value, float):
             return "" if np.isnan(value) else f"{value:.6g}"
@@ -275,7 +273,7 @@ class ObjectTable(QWidget):
 
     def _on_classes(self, _: Any = None) -> None:
         self.objects.follow_classes()
-        self.model.class_of = self.objects.classes.class_of
+        self.model.classes = self.objects.classes
         self.view.viewport().update()
 
     def showObject(self, label: int) -> None:
