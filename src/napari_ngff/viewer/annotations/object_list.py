@@ -32,7 +32,7 @@ from napari_ngff.viewer.annotations.object_class_annotation import (
     known_classes,
 )
 from napari_ngff.viewer.layers.coloring import color_objects
-from napari_ngff.viewer.layers.label_colors import color_groups, hide_labels
+from napari_ngff.viewer.layers.label_colors import as_int64, color_groups, hide_labels
 from napari_ngff.viewer.layers.label_owners import TARGET, place_of_labels
 from napari_ngff.viewer.painting.layer_measuring import nodes_of
 from napari_ngff.viewer.painting.object_edits import (
@@ -493,7 +493,10 @@ class ObjectList:
 
             # Those of a class also where they are not listed.
             if column == CLASS or listed is None:
-                values = pd.Series(classes.class_of, name=CLASS, dtype=object)
+                known = classes.class_of
+                names = np.array([*known.values()], object)
+                # In short calls: a long one would hold up all other threads.
+                values = pd.Series(names, as_int64(known), name=CLASS)
                 return color_listed(own, values, classes.classes, is_log)
             values = listed.frame.set_index(LABEL)[column]
             return color_listed(own, values, (), is_log)
