@@ -203,7 +203,7 @@ def unexpected(around: pytest.MonkeyPatch) -> Iterator[list[BaseException]]:
             errors.append(error)
             manager.receive_error(kind, error, trace)
 
-        noting = SimpleNamespace(receive_error=note_error)
+        noting = SimpleNamespace(receive_error=note_error, dispatch=manager.dispatch)
         around.setattr(module, "notification_manager", noting)
     yield errors
     if errors:
