@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import shutil
 import weakref
 
 import numpy as np
@@ -120,3 +121,27 @@ def test_what_cannot_be_deleted_stays_and_the_reason_is_told(
     assert list(viewer.layers) == before
     assert names_in(path) == ["cells", "nuclei"]
     del other
+
+
+def test_they_come_back_under_another_name_where_theirs_is_taken(window, folder):
+    viewer = opened(folder)
+    pixels = np.asarray(viewer.layers["nuclei"].data[0])
+    home = folder / "labels"
+    shutil.copytree(home / "nuclei", folder.parent / "nuclei")
+    listed = (home / "zarr.json").read_bytes()
+    delete_selected(viewer)
+    # Another program writes labels of the same name.
+    shutil.copytree(folder.parent / "nuclei", home / "nuclei")
+    (home / "zarr.json").write_bytes(listed)
+    theirs = {x: x.read_bytes() for x in (home / "nuclei").rglob("*") if x.is_file()}
+    ((_, undo),) = window.offers[0].actions
+    undo(None)
+    assert names_in(folder) == ["cells", "nuclei", "nuclei 2"]
+    assert window.told[-1].startswith("Put back as nuclei 2: nuclei of cells.ome.zarr.")
+    assert "labels of this name again" in window.told[-1]
+    assert {x: x.read_bytes() for x in theirs} == theirs
+    del viewer
+    gc.collect()
+    found = opened(folder, "nuclei 2").layers["nuclei 2"]
+    assert np.array_equal(np.asarray(found.data[0]), pixels)
+    assert not list(home.glob(".*"))

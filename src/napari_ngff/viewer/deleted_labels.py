@@ -29,8 +29,14 @@ def delete_selected(viewer: Viewer) -> None:
         return
     label, name = layer.metadata[KEY].node, session_of(viewer).name_image(layer)
 
-    def show_again(_: Any) -> None:
+    def show_again(back: str) -> None:
         shown = reference()
+        if not str(label).endswith(f"/{back}"):
+            text = "There are labels of this name again, which stay. Open the image"
+            Window.current.notify(
+                f"Put back as {back}: {name}.\n{text} again to see both."
+            )
+            return
         # A browser shows them when one comes to their field again.
         if shown is not None and session_of(shown).browser is None:
             shown.layers.append(layer)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import UnsupportedError
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
 
 
-def delete_labels(label: Node) -> tuple[Callable[[], None], Callable[[], None]]:
+def delete_labels(label: Node) -> tuple[Callable[[], str], Callable[[], None]]:
     """Take a label image off the list, and put its folder aside.
 
     The next change of its group removes what a process that is killed has left aside.
@@ -25,7 +27,8 @@ def delete_labels(label: Node) -> tuple[Callable[[], None], Callable[[], None]]:
     Returns
     -------
     undo
-        Puts it back, with every byte and at its place in the list.
+        Puts it back, with every byte and at its place in the list, and returns its name
+        there: another one where there are labels of its own again.
     finish
         Removes it, unless it was put back; to be called in any case.
 
@@ -57,20 +60,27 @@ def delete_labels(label: Node) -> tuple[Callable[[], None], Callable[[], None]]:
         listed.extend(home.find_unlisted() if names is None else names)
         return [name for name in listed if name != entry]
 
-    def add_entry(names: list[str] | None) -> list[str]:
-        # Others may have added names since.
-        places = {name: place for place, name in enumerate(listed)}
-        return sorted(
-            dict.fromkeys([*(names or ()), entry]),
-            key=lambda name: places.get(name, len(places)),
-        )
-
-    def undo() -> None:
+    def undo() -> str:
+        place, name = tree.place, entry
+        numbers = count(2)
+        while os.path.lexists(tree.place) and os.path.lexists(tree.new):
+            name = f"{entry} {next(numbers)}"
+            tree.place = place + name.removeprefix(entry)
         tree.put_back()
+
+        def add_entry(names: list[str] | None) -> list[str]:
+            # Others may have added names since.
+            places = {name: place for place, name in enumerate(listed)}
+            return sorted(
+                dict.fromkeys([*(names or ()), name]),
+                key=lambda name: places.get(name, len(places)),
+            )
+
         if listed:  # else the list could not be read
             change_list(transaction, home, add_entry)
-        update_copies(transaction, documents)
+        update_copies(transaction, documents_of(home, name, image.multiscales[0]))
         tree.close()
+        return name
 
     try:
         # In this order no reader meets a name whose label image is not there.
