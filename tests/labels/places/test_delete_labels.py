@@ -120,3 +120,16 @@ def test_what_a_process_that_ended_has_left_is_removed(tmp_path):
     begin_transaction(FolderSource(str(folder))).recover("labels/nuclei")
     assert not list((folder / "labels").glob(".*aside"))
     assert listed(folder) == ["cells"]
+
+
+@pytest.mark.filterwarnings("ignore:.*Consolidated metadata")
+@pytest.mark.parametrize("version", ["0.4", "0.5"])
+def test_zarr_opens_an_image_with_tables_after_labels_came_back(tmp_path, version):
+    folder = write_image(tmp_path / "cells.ome.zarr", version, shape=(48, 48))
+    zarr.open_group(folder, mode="r+").create_group("tables").create_group("sizes")
+    zarr.consolidate_metadata(str(folder))
+    members = members_of(folder)
+    undo, finish = delete_labels(open_node(str(folder / "labels/nuclei")))
+    undo()
+    finish()
+    assert members_of(folder) == members

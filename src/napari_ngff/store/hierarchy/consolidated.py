@@ -80,6 +80,10 @@ def _change_copies(
                         copies[copied] = content
             # Only if it changes: the document of a large plate has megabytes.
             if json.dumps(copies) != before:
+                # zarr-python opens no group whose members are not side by side.
+                items = sorted(copies.items())
+                copies.clear()
+                copies.update(items)
                 text = raw.decode("utf-8", "replace")
                 transaction.put_document(key, dump_like(text, document).encode())
 
