@@ -159,7 +159,7 @@ def test_a_round_with_keys_leaves_a_segmentation_as_it_is(
     assert not isinstance(desk.active, OMEZarrLabels)
     dock = desk.annotate()
     QTest.mouseClick(dock.round.begin, LEFT)
-    until(lambda: dock.round.annotation.fields)
+    until(lambda: dock.round.annotation and dock.round.annotation.fields)
     desk.rest()
     assert dock.round.annotation.name == "pheno"
     painted = {}
@@ -224,7 +224,7 @@ def test_a_segmentation_is_corrected_in_one_step(viewer, plate):
     viewer.layers.selection.active = nuclei
     nuclei.mode = "paint"
     QTest.mouseClick(dock.round.begin, LEFT)
-    until(lambda: dock.round.annotation.fields)
+    until(lambda: dock.round.annotation and dock.round.annotation.fields)
     assert dock.round.annotation.name == "nuclei"
     assert dock.round.title() == "Fields: nuclei"
     for _ in range(3):

@@ -255,9 +255,10 @@ class ObjectClassAnnotation(FileAnnotation):
     def attach(cls, owner: Annotations, layer: Any) -> None:
         super().attach(owner, layer)
         if isinstance(layer, CanvasLabels):
-            used, reference = layer.canvas.used, weakref.ref(layer)
-            used.highest_classified = partial(_find_highest, owner, reference)
-            layer.check_unlocked = partial(_check_unlocked, owner, reference)
+            # Threads that end late keep the canvas: no viewer stays with it.
+            used, known = layer.canvas.used, (weakref.ref(owner), weakref.ref(layer))
+            used.highest_classified = partial(_find_highest, *known)
+            layer.check_unlocked = partial(_check_unlocked, *known)
 
     @classmethod
     @override
@@ -383,18 +384,28 @@ def find_classes(owner: Annotations, layer: Any) -> ObjectClassAnnotation | None
     return next((x for x in kept if (str(x.node), x.labels) == (address, name)), None)
 
 
-def _find_highest(owner: Annotations, reference: Callable[[], Any]) -> int:
-    found = find_classes(owner, reference())
+def _find_kept(
+    owner: Callable[[], Annotations | None], layer: Callable[[], Any]
+) -> ObjectClassAnnotation | None:
+    annotations, labels = owner(), layer()
+    if annotations is None or labels is None:
+        return None
+    return find_classes(annotations, labels)
+
+
+def _find_highest(
+    owner: Callable[[], Annotations | None], layer: Callable[[], Any]
+) -> int:
+    found = _find_kept(owner, layer)
     classes = ObjectClasses() if found is None else found.classes
     return max(0, max(classes.stored, default=0), *classes.changed)
 
 
 def _check_unlocked(
-    owner: Annotations, reference: Callable[[], Any], label: int
+    owner: Callable[[], Annotations | None], layer: Callable[[], Any], label: int
 ) -> None:
-    layer = reference()
-    found = find_classes(owner, layer)
-    if found is not None and classes_of_layer(layer).kind is LabelKind.OBJECTS:
+    found = _find_kept(owner, layer)
+    if found is not None and classes_of_layer(layer()).kind is LabelKind.OBJECTS:
         found.classes.check_unlocked(label)
 
 
