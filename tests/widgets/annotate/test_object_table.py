@@ -7,8 +7,10 @@ from qtpy.QtCore import QPoint, Qt
 from qtpy.QtTest import QTest
 
 from mouse import pump, until
+from napari_ngff.viewer.annotations.object_class_annotation import begin_classes
 from napari_ngff.viewer.session import session_of
 from pipeline_plate import bytes_of, write_pipeline_plate
+from plates import write_image
 
 
 def test_rows_and_colours_are_those_of_the_field_on_screen(viewer, tmp_path):
@@ -50,3 +52,42 @@ def test_rows_and_colours_are_those_of_the_field_on_screen(viewer, tmp_path):
     np.testing.assert_array_equal(layer.colormap.map(np.array([1, 2, whole])), own)
     assert not layer.unsaved
     assert bytes_of(root) == before
+
+
+def classes_listed(table):
+    """Return the column of classes as it is seen; by ascending id."""
+    column = table.model.columns.index("class")
+    rows = range(table.model.rowCount())
+    return [table.model.index(row, column).data() for row in rows]
+
+
+def test_classes_in_the_list_are_those_of_its_labels(viewer, tmp_path):
+    pixels = np.zeros((40, 60), "u2")
+    pixels[5:15, 5:15], pixels[5:15, 30:50], pixels[25:35, 5:15] = 1, 2, 3
+    path = str(tmp_path / "cells.ome.zarr")
+    write_image(
+        tmp_path / "cells.ome.zarr", pixels, 3, "yx", labels=("nuclei", "spots")
+    )
+    viewer.open(path, plugin="napari-ngff")
+    _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "Annotate")
+    table = dock.objects.table
+
+    def see(name, expected):
+        viewer.layers.selection.active = viewer.layers[name]
+        dock.setKind("objects")
+        until(lambda: classes_listed(table) == expected)
+
+    none, some = ["no class"] * 3, ["round", "long", "no class"]
+    see("nuclei", none)
+    classes = begin_classes(session_of(viewer).annotations, viewer.layers["nuclei"])
+    for label, name in ((1, "round"), (2, "long")):
+        classes.add_class(name)
+        classes.classify(label, name)
+    see("nuclei", some)
+    see("spots", none)
+    classes.save()
+    until(lambda: not classes.unsaved)
+    viewer.layers.clear()
+    viewer.open(path, plugin="napari-ngff")
+    see("spots", none)
+    see("nuclei", some)

@@ -25,10 +25,9 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_ngff.labels.object_classes import ObjectClasses
 from napari_ngff.plate.tables.labelled_image import CLASS
 from napari_ngff.plate.tables.table import LABEL
-from napari_ngff.viewer.annotations.object_list import ObjectList
+from napari_ngff.viewer.annotations.object_list import NO_CLASS_NAME, ObjectList
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.map_painting import legend_height, paint_legend
 from napari_ngff.widgets.browser.table_bar import fill_box
@@ -60,7 +59,10 @@ class ObjectModel(QAbstractTableModel):
     """The rows of an `ObjectList`, as Qt asks for them."""
 
     frame: Any = None
-    classes = ObjectClasses()
+
+    def __init__(self, objects: ObjectList, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._objects = objects
 
     def showRows(self, frame: Any) -> None:
         """Show other rows; None for none."""
@@ -107,7 +109,8 @@ class ObjectModel(QAbstractTableModel):
             return None
         # Classes as they are now, not as when rows were put in order.
         if self.columns[index.column()] == CLASS:
-            return self.classes.find_class(self.labelAt(index))
+            found = self._objects.classes.find_class(self.labelAt(index))
+            return found or NO_CLASS_NAME
         value = self.frame.iat[index.row(), index.column()]
         if isinstance(value, float):
             return "" if np.isnan(value) else f"{value:.6g}"
@@ -162,7 +165,7 @@ class ObjectTable(QWidget):
         self.log = QCheckBox("log", self)
         self.log.setToolTip("Logarithmic colours.")
         self.legend = ObjectLegend(viewer, self)
-        self.model = ObjectModel(self)
+        self.model = ObjectModel(self.objects, self)
         self.view: Any = QTableView(self)
         self.note = QLabel(self)
         self.read = QPushButton("List objects", self)
@@ -273,7 +276,6 @@ class ObjectTable(QWidget):
 
     def _on_classes(self, _: Any = None) -> None:
         self.objects.follow_classes()
-        self.model.classes = self.objects.classes
         self.view.viewport().update()
 
     def showObject(self, label: int) -> None:
