@@ -296,8 +296,12 @@ def test_an_image_that_cannot_be_written_has_them_beside_it(
     module = "napari_ngff.viewer.annotations.object_class_table"
     monkeypatch.setattr(f"{module}.why_not_written", lambda *_: "read-only")
     viewer = opened(path, monkeypatch)
-    made = classify(viewer, 3, "round")
+    made, layer = classify(viewer, 3, "round"), labels_in(viewer)
+    # Labels without a stroke are not said to be read-only when their classes are saved.
+    layer.saver, layer.read_only = None, "the folder is read-only"
+    assert owner_of(viewer).choose_to_save(layer) == [made]
     made.save()
+    assert owner_of(viewer).choose_to_save(layer) == [owner_of(viewer).of_layer(layer)]
     assert files_below(path) == before
     assert os.listdir(path.parent / "cells.classes") == [f"{made.labels}.json"]
     viewer = opened(path, monkeypatch)

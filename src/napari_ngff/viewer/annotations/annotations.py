@@ -368,8 +368,9 @@ class Annotations:
     def choose_to_save(self, layer: Any) -> list[Annotation] | None:
         """List what Ctrl+S saves while a layer is selected; None to leave it to napari.
 
-        The annotation of that layer, what was restored and what is in no layer; or all
-        if it has none. With one that needs a file together with its image, all that do.
+        The annotation of that layer, unless only others are unsaved; what was restored
+        and what is in no layer; or all if it has none. With one that needs a file
+        together with its image, all that do.
         """
         chosen, unsaved = self.of_layer(layer), self.list_savable()
         if chosen is None or chosen.asks_for_file:
@@ -384,4 +385,4 @@ class Annotations:
             for x, s in states.items()
             if s.restored or x.layer is None or (alike and s.with_image)
         ]
-        return [chosen, *others]
+        return others if others and not state.unsaved else [chosen, *others]
