@@ -20,16 +20,19 @@ import patience
 from mouse import CONTROL, RIGHT, canvas, click, press_save, pump, until
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.plugin import use_workers
+from napari_ngff.viewer.annotations.object_class_annotation import NO_OBJECT
 from napari_ngff.viewer.annotations.sidecars import file_text
 from napari_ngff.viewer.bridge.merge_result import HOW
 from napari_ngff.viewer.bridge.work_region import WORK
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.samples import write_image
+from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.annotate import bridge_form
 from napari_ngff.widgets.annotate.bridge_form import show_bridge_form
 from napari_ngff.widgets.connections import READ_ONLY
-from painting import Empty, Memory
+from painting import Empty, Memory, pyramid
+from pipeline_plate import write_pipeline_plate
 
 LEFT = Qt.MouseButton.LeftButton
 Y, X = 300, 500
@@ -107,6 +110,7 @@ def test_an_object_is_cut_by_two_clicks_and_joined_by_one(viewer, dock, labels):
     assert voxel(labels, Y, X - 4) == 5
     assert voxel(labels, Y, X + 4) == 8
     assert "is cut" in dock.status.text()
+    type_key(dock.objects.id, Qt.Key.Key_Return)
     # The list, the box and the next click mean the same object.
     until(lambda: listed(dock) == ["5", "7", "8"])
     assert chosen_row(dock) == str(dock.objects.id.value()) == "5"
@@ -121,6 +125,94 @@ def test_an_object_is_cut_by_two_clicks_and_joined_by_one(viewer, dock, labels):
     assert voxel(labels, Y, X + 50) == 5
     click(viewer, world(labels, Y + 200, X))
     until(lambda: "Click an object" in dock.status.text())
+
+
+def test_a_cut_in_another_frame_begins_again_and_goes_through_all_sections(
+    viewer, dock
+):
+    pixels = np.zeros((2, 3, 40, 90), "u2")
+    pixels[:, :, 5:35, 5:85] = 3
+    axes = ("t", "z", "y", "x")
+    layer = OMEZarrLabels(Canvas(pyramid(pixels, [])), name="film", axis_labels=axes)
+    viewer.layers.clear()
+    viewer.add_layer(layer)
+    dock.setKind("objects")
+    viewer.dims.set_point((0, 1), (0, 1))
+    viewer.reset_view()
+    pump(100)
+    press(dock.objects.cut)
+    click(viewer, (20, 15))
+    viewer.dims.set_point((0, 1), (1, 0))
+    pump(100)
+    click(viewer, (20, 75))
+    text = "The first click was at another time point. Click another place of object 3."
+    until(lambda: dock.status.text() == text)
+    viewer.dims.set_point(1, 2)
+    pump(100)
+    click(viewer, (20, 15))
+    until(lambda: "is cut" in dock.status.text())
+    first, second = np.asarray(layer.data[0])
+    np.testing.assert_array_equal(first, pixels[0])
+    assert all(set(np.unique(section)) == {0, 3, 4} for section in second)
+
+
+def object_in(layer, number):
+    """Return an object of a field, and where it is in the world."""
+    pixels = np.asarray(layer.canvas.levels[0])
+    label = np.unique(pixels)[number]
+    places = np.argwhere(pixels == label)
+    at = layer.data_to_world(places[len(places) // 2])
+    return int(label), tuple(at[-2:])
+
+
+def show_field(viewer, well):
+    browser = session_of(viewer).browser
+    browser.show_field(well, "0")
+    until(lambda: browser.position is not None and browser.position.well == well)
+    pump(100)
+
+
+def test_only_an_object_that_was_chosen_in_this_field_gets_others(viewer, tmp_path):
+    root = write_pipeline_plate(tmp_path / "plate.ome.zarr")
+    viewer.open(str(root), plugin="napari-ngff")
+    show_field(viewer, "A/1")
+    _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "Annotate")
+    layer = viewer.layers["nuclei"]
+    viewer.layers.selection.active = layer
+    dock.setKind("objects")
+    page = dock.objects
+    page.id.setValue(6)
+    assert page.classes._object == 6
+    show_field(viewer, "C/1")
+    before = np.asarray(layer.canvas.levels[0])
+    (first, there), (second, here), (third, away) = (
+        object_in(layer, number) for number in (2, 3, 4)
+    )
+    press(page.join)
+    assert dock.status.text() == "Click the object that others become part of."
+    click(viewer, there)
+    until(lambda: f"part of object {first}." in dock.status.text())
+    click(viewer, here)
+    until(lambda: dock.status.text() == f"{second} is part of {first} now.")
+    joined = np.where(before == second, first, before)
+    np.testing.assert_array_equal(np.asarray(layer.canvas.levels[0]), joined)
+    # An object that is deleted is not chosen any more: for no tool and no class.
+    type_key(canvas(viewer).native, DELETE)
+    until(lambda: dock.status.text().startswith(f"Object {first} is deleted."))
+    page.classes.classify("round")
+    assert dock.status.text() == NO_OBJECT
+    click(viewer, away)
+    until(lambda: f"part of object {third}." in dock.status.text())
+    left = np.where(joined == first, 0, joined)
+    np.testing.assert_array_equal(np.asarray(layer.canvas.levels[0]), left)
+    # The id in the box is chosen by Enter, also where it was there before.
+    layer.undo()
+    page.id.setValue(first)
+    type_key(canvas(viewer).native, DELETE)
+    until(lambda: dock.status.text().startswith(f"Object {first} is deleted."))
+    layer.undo()
+    type_key(page.id, Qt.Key.Key_Return)
+    assert f"part of object {first}." in dock.status.text()
 
 
 def type_key(widget, key, modifier=Qt.KeyboardModifier.NoModifier):
@@ -190,8 +282,8 @@ DELETIONS = {
 def test_an_object_is_deleted_and_is_back_after_one_undo(viewer, dock, labels):
     dock.setKind("objects")
     before = np.asarray(labels.data[0])
-    labels.selected_label = 7
     for way, delete in DELETIONS.items():
+        labels.selected_label = 7
         labels.selected_label = 5
         delete(viewer, dock, labels)
         until(lambda: dock.status.text() == "Object 5 is deleted. Ctrl+Z undoes it.")
@@ -204,6 +296,7 @@ def test_an_object_is_deleted_and_is_back_after_one_undo(viewer, dock, labels):
         np.testing.assert_array_equal(np.asarray(labels.data[0]), before, way)
         dock.objects.endClicks()
     # An image is selected, and the dock keeps the labels.
+    type_key(dock.objects.id, Qt.Key.Key_Return)
     viewer.layers.selection.active = viewer.layers[0]
     press(dock.objects.delete_chosen)
     until(lambda: voxel(labels, Y, X - 50) == 0)

@@ -52,14 +52,15 @@ def test_touching_objects_are_cut_at_their_neck_and_joined_again():
     np.testing.assert_array_equal(shown(layer), pixels)
 
 
-def test_three_parts_in_a_stack():
+@pytest.mark.parametrize("edited", [2, 3])
+def test_three_parts_in_a_stack(edited):
     pixels = np.zeros((5, 20, 60), "u1")
     pixels[1:4, 5:15, 5:55] = 3
     layer = OMEZarrLabels(Canvas(pyramid(pixels, [])))
-    layer.n_edit_dimensions = 3
+    layer.n_edit_dimensions = edited
     found = cut_object(layer, [(2, 10, 8), (2, 10, 30), (2, 10, 52)])
     assert found.apply_edits() == (3, 4, 5)
-    assert set(np.unique(shown(layer))) == {0, 3, 4, 5}
+    assert all(set(np.unique(z)) == {0, 3, 4, 5} for z in shown(layer)[1:4])
     np.testing.assert_array_equal(shown(layer) > 0, pixels > 0)
 
 
@@ -150,7 +151,7 @@ def scattered(axes, seed):
 
 @pytest.mark.parametrize("edited", [2, 3])
 @pytest.mark.parametrize("axes", AXES)
-def test_an_object_is_deleted_in_all_planes_of_one_time_point(axes, edited):
+def test_an_object_is_deleted_or_joined_in_all_planes_of_one_time_point(axes, edited):
     for seed in range(6):
         pixels = scattered(axes, seed)
         layer = OMEZarrLabels(
@@ -165,13 +166,18 @@ def test_an_object_is_deleted_in_all_planes_of_one_time_point(axes, edited):
             slice(None) if axis in "zyx" else i
             for axis, i in zip(axes, at, strict=True)
         ]
-        left = pixels.copy()
+        left, joined = pixels.copy(), pixels.copy()
         left[tuple(space)][left[tuple(space)] == label] = 0
+        joined[tuple(space)][joined[tuple(space)] == label] = 77
         # By a click, and by its id: the place then says the time point alone.
         away = [0 if axis in "zyx" else i for axis, i in zip(axes, at, strict=True)]
-        for delete in (delete_object(layer, at), delete_object(layer, away, label)):
-            assert delete.apply_edits() == (label,)
-            np.testing.assert_array_equal(shown(layer), left)
+        for change, expected in (
+            (delete_object(layer, at), left),
+            (delete_object(layer, away, label), left),
+            (join_objects(layer, at, 77), joined),
+        ):
+            assert change.apply_edits() == (label,)
+            np.testing.assert_array_equal(shown(layer), expected)
             layer.undo()
             np.testing.assert_array_equal(shown(layer), pixels)
 

@@ -14,7 +14,6 @@ from napari_ngff.labels.shapes import Mask
 from napari_ngff.metadata.units import TIME_UNITS
 from napari_ngff.store.arrays.boxes import box_shape, intersect_boxes
 from napari_ngff.viewer.painting.line_of_sight import is_drawn
-from napari_ngff.viewer.private.napari_layers import painted_axes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -122,7 +121,7 @@ def join_objects(
     label: int,
     canvas: Canvas | None = None,
 ) -> ObjectEdits:
-    """Prepare to give the connected object at a voxel another label.
+    """Prepare to give the object at a voxel another label, as `delete_object` gives 0.
 
     Slow, so in a worker; changes no label. `canvas` is what the layer showed when the
     user clicked: browsing may exchange it.
@@ -137,12 +136,8 @@ def join_objects(
     old = _label_in(canvas, voxel)
     if old in (0, label):
         raise ValueError("Click an object with another label.")
-    check_changeable(layer, old)
     _check_unlocked(layer, label)
-    axes = tuple(painted_axes(layer))
-    runs = find_object(canvas.levels[0], voxel, axes)
-    edit = _make_edit(runs, axes, voxel, label, old)
-    return ObjectEdits(layer, canvas, (edit,), (old,))
+    return _replace_object(layer, canvas, voxel, (old, label), voxel)
 
 
 def delete_object(
@@ -169,17 +164,39 @@ def delete_object(
     old = _label_in(canvas, voxel) if label is None else label
     if old == 0:
         raise ValueError("Click or choose an object: 0 is the background.")
+    seen = voxel if label is None else None
+    return _replace_object(layer, canvas, voxel, (old, 0), seen)
+
+
+def _replace_object(
+    layer: OMEZarrLabels,
+    canvas: Canvas,
+    voxel: Sequence[int],
+    labels: tuple[int, int],
+    seen: Sequence[int] | None,
+) -> ObjectEdits:
+    """Prepare to replace all voxels of a label at the time point of a voxel.
+
+    Parameters
+    ----------
+    labels
+        That of the object, and the one that its voxels get.
+    seen
+        A voxel of the object; None where it is to be looked for.
+    """
+    old, new = labels
     check_changeable(layer, old)
     axes, level = space_axes(layer), canvas.levels[0]
     planes = {a: int(i) for a, i in enumerate(voxel) if a not in axes}
     if not all(0 <= i < level.shape[a] for a, i in planes.items()):
         raise ValueError(f"{layer.name} has no labels at this time point.")
-    region = _find_region(layer, canvas, old, planes, voxel if label is None else None)
+    region = _find_region(layer, canvas, old, planes, seen)
     spans = dict(enumerate(region)) | {a: (i, i + 1) for a, i in planes.items()}
     runs = find_object(level, voxel, axes, old, level.chunks_in(tuple(spans.values())))
     if not len(runs):
         raise ValueError(NOT_FOUND.format(old, layer.name))
-    return ObjectEdits(layer, canvas, (_make_edit(runs, axes, voxel, 0, old),), (old,))
+    edit = _make_edit(runs, axes, voxel, new, old)
+    return ObjectEdits(layer, canvas, (edit,), (old,))
 
 
 def cut_object(
@@ -189,8 +206,9 @@ def cut_object(
 ) -> ObjectEdits:
     """Prepare to cut an object where it is narrowest between some of its voxels.
 
-    The part at the first voxel keeps the label, the others get new ones. Slow, so in a
-    worker; changes no label. `canvas` is as for `join_objects`.
+    It is cut in all planes of the time point. The part at the first voxel keeps the
+    label, the others get new ones. Slow, so in a worker; changes no label. `canvas` is
+    as for `join_objects`.
 
     Raises
     ------
@@ -203,7 +221,7 @@ def cut_object(
     if old == 0 or len(seeds) < 2:
         raise ValueError("Click two places of one object.")
     check_changeable(layer, old)
-    axes = tuple(painted_axes(layer))
+    axes = space_axes(layer)
     # Distances are in the unit of the axes: "narrowest" must not depend on the shape of
     # voxels.
     weights = [float(abs(layer.scale[axis])) for axis in axes]
@@ -246,6 +264,14 @@ def space_axes(layer: OMEZarrLabels) -> tuple[int, ...]:
         for axis, (name, unit) in enumerate(named)
         if name.lower() not in NO_SPACE and unit not in TIME_UNITS
     )[-3:]
+
+
+def is_same_time(
+    layer: OMEZarrLabels, voxel: Sequence[int], other: Sequence[int]
+) -> bool:
+    """Return whether two voxels are at one time point: they differ in space alone."""
+    differing = {axis for axis in range(layer.ndim) if voxel[axis] != other[axis]}
+    return differing.issubset(space_axes(layer))
 
 
 def _make_edit(

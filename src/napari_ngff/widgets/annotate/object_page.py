@@ -25,6 +25,7 @@ from napari_ngff.viewer.painting.object_edits import (
     cut_object,
     delete_object,
     find_new_id,
+    is_same_time,
     join_objects,
     label_at,
     label_region,
@@ -83,7 +84,8 @@ class ObjectPage(QWidget):
         )
         self.jump = self._add_button("&Go there", "Brings the object into view.")
         self.join = self._add_button(
-            "&Join by click", "Each object that is clicked becomes part of this one."
+            "&Join by click",
+            "Each object that is clicked becomes part of the chosen one.",
         )
         self.cut = self._add_button(
             "Cut &by click", "Click two places of an object: it is cut between them."
@@ -131,6 +133,9 @@ class ObjectPage(QWidget):
 
     def _connect_signals(self) -> None:
         self.id.valueChanged.connect(self._on_id)
+        # Also with the number that the box has: nobody may have chosen that object.
+        line: Any = self.id.lineEdit()
+        line.returnPressed.connect(self._take_id)
         self.classes.reported.connect(self.reported)
         self.unused.clicked.connect(self.useUnusedId)
         self.jump.clicked.connect(self.goToObject)
@@ -178,13 +183,13 @@ class ObjectPage(QWidget):
             if label != self._label and not self._is_swapped:
                 self._choose_object(label)
             self._label = label
-            if self.join.isChecked():
-                self.reported.emit(self._next_step(self.join))
 
     def _choose_object(self, label: int) -> None:
         """Work on an object, which a person has chosen in what is shown; 0 for none."""
         self._chosen = label
         self.classes.setObject(label)
+        if self.join.isChecked():
+            self.reported.emit(self._next_step(self.join))
 
     def _find_choice(self, layer: OMEZarrLabels, event: Any) -> None:
         """Choose the object at a click; none until its label is read."""
@@ -210,9 +215,13 @@ class ObjectPage(QWidget):
             self._choose_object(label)
             self._show_label(label)
 
+    def _take_id(self) -> None:
+        self._on_id(self.id.value())
+
     def _on_id(self, value: int) -> None:
         if self._layer is not None:
             self._layer.selected_label = value
+            self._choose_object(value)
 
     def useUnusedId(self) -> None:
         """Paint with an id that is not used."""
@@ -280,8 +289,8 @@ class ObjectPage(QWidget):
     def _forget_clicks(self, event: Any) -> None:
         """Begin anew, since the layer shows another field."""
         self._clicks = []
-        self._choose_object(0)
         self.reported.emit("")
+        self._choose_object(0)
         # The layer gets the label in hand right after this, which may be none here.
         self._is_swapped = True
         QTimer.singleShot(0, self._end_swap)
@@ -291,10 +300,11 @@ class ObjectPage(QWidget):
 
     def _next_step(self, button: QAbstractButton) -> str:
         """Describe what the next click does."""
-        if button is not self.join or self._layer is None:
+        if button is not self.join:
             return str(button.toolTip())
-        label = int(self._layer.selected_label)
-        return f"Each object that is clicked becomes part of object {label}."
+        if self._chosen == 0:
+            return "Click the object that others become part of."
+        return f"Each object that is clicked becomes part of object {self._chosen}."
 
     def takeClick(self, layer: Any, event: Any) -> Any:
         """Do what was chosen at a click; a drag is left to napari."""
@@ -319,7 +329,9 @@ class ObjectPage(QWidget):
         chosen = any(button.isChecked() for button in self._tools)
         if dragged or not chosen or own_layer is not self._layer:
             return
-        if self.choose.isChecked():
+        # What others become part of is chosen first: nobody may have chosen the label
+        # in hand, of which another field has another object.
+        if self.choose.isChecked() or (self.join.isChecked() and not self._chosen):
             self._find_choice(layer, event)
             return
         voxel = clicked_voxel(own_layer, event)
@@ -332,22 +344,20 @@ class ObjectPage(QWidget):
         # The canvas of now: browsing may let the layer show another field before the
         # worker is done.
         if self.join.isChecked():
-            join = partial(
-                join_objects, layer, voxel, int(layer.selected_label), layer.canvas
-            )
+            join = partial(join_objects, layer, voxel, self._chosen, layer.canvas)
             self._edit_objects(join, self._report_join)
         elif self.delete.isChecked():
             delete = partial(delete_object, layer, voxel, canvas=layer.canvas)
             self._edit_objects(delete, self._report_deletion)
-        elif self._clicks:
+        elif self._clicks and is_same_time(layer, self._clicks[0], voxel):
             seeds, self._clicks = [*self._clicks, voxel], []
             cut = partial(cut_object, layer, seeds, layer.canvas)
             self._edit_objects(cut, self._report_cut)
         else:
+            start = "The first click was at another time point. " * len(self._clicks)
             self._clicks = [voxel]
-            self.reported.emit(
-                f"Click another place of object {label_at(layer, voxel)}."
-            )
+            text = f"Click another place of object {label_at(layer, voxel)}."
+            self.reported.emit(start + text)
 
     def deleteObject(self) -> None:
         """Delete the chosen object, in all planes of the time point on screen."""
@@ -416,6 +426,8 @@ class ObjectPage(QWidget):
 
     def _report_deletion(self, edits: ObjectEdits) -> None:
         (label,) = edits.labels
+        if label == self._chosen:
+            self._choose_object(0)
         self.reported.emit(f"Object {label} is deleted. Ctrl+Z undoes it.")
 
     def _report_cut(self, edits: ObjectEdits) -> None:
