@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 from qtpy.QtWidgets import QApplication
 
+from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.host import browser_of
 from person import Person, needs_pointer
 from plates import SPACING
-from region_tables import write_fractal_plate
+from region_tables import write_boxes, write_fractal_plate
 
 ngio = pytest.importorskip("ngio")
 pytestmark = needs_pointer
@@ -38,7 +39,7 @@ def test_a_person_goes_through_the_fields_of_a_well_and_adds_regions(viewer, tmp
         person.click(dock.previous)
         person.sees(lambda: "FOV_1, 1 of 4" in dock.place.text())
         person.click(dock.regions)
-        person.press("End", "Return")  # New regions…
+        person.press("Home", "Down", "Return")  # New regions…
         person.sees(QApplication.activeModalWidget)
         person.types("glands")
         person.press("Return")
@@ -56,5 +57,31 @@ def test_a_person_goes_through_the_fields_of_a_well_and_adds_regions(viewer, tmp
             start, length = roi[axis].start / SPACING, roi[axis].length / SPACING
             assert start - 0.5 == pytest.approx(low, abs=0.2)
             assert length == pytest.approx(high - low, abs=0.2)
+
+    Person(viewer, 0).take(journey)
+
+
+def test_the_list_has_the_tables_of_the_image_that_is_selected(viewer, tmp_path):
+    paths = [tmp_path / f"{name}.ome.zarr" for name in "ab"]
+    for path in paths:
+        write_image(path, shape=(40, 60))
+        write_boxes(path, {"F": {"y": (0, 4), "x": (0, 4)}}, names=(path.name[0],))
+
+    def journey(person):
+        person.drop(paths[0])
+        person.sees(lambda: len(viewer.layers))
+        dock = person.show_annotate().round
+
+        def lists(name):
+            listed = [dock.regions.itemText(n) for n in range(dock.regions.count())]
+            shown = dock.regions.isVisible()
+            return shown and listed == ["Whole image", "New regions…", name]
+
+        person.sees(lambda: lists("a"))
+        first, count = viewer.layers[0], len(viewer.layers)
+        person.drop(paths[1])
+        person.sees(lambda: len(viewer.layers) > count and lists("b"))
+        person.look(lambda: setattr(viewer.layers.selection, "active", first))
+        person.sees(lambda: lists("a"))
 
     Person(viewer, 0).take(journey)

@@ -9,6 +9,11 @@ import pytest
 
 from judges import ngio
 from napari_ngff.plugin import get_reader
+from napari_ngff.viewer.composing.chosen_layers import (
+    choose_layers,
+    describe_copy,
+    plan_annotations,
+)
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.services.window import RESTORE, Window
 from napari_ngff.viewer.session import session_of
@@ -308,3 +313,125 @@ def test_the_same_name_in_two_images_is_a_table_of_each(tmp_path, monkeypatch, u
     containers = [ngio.open_ome_zarr_container(str(path)) for path in paths]
     assert [len(x.get_table("csv").rois()) for x in containers] == [1, 2]
     assert [x.list_tables() for x in containers] == [["csv"], ["csv"]]
+
+
+def names_in(path, table="csv"):
+    file = path / f"tables/{table}/table.csv"
+    return [line.split(",")[0] for line in file.read_text().splitlines()[1:]]
+
+
+@pytest.mark.parametrize("how", ["copied", "typed"])
+def test_a_second_region_of_a_name_gets_a_free_one(how, tmp_path, monkeypatch, user):
+    path = image_in(tmp_path)
+    write_boxes(path, {f"F{n}": box_at("yx", n) for n in range(3)})
+    file = path / "tables/csv/table.csv"
+    file.write_text(file.read_text().replace("F1", "F0"))  # others have it so
+    viewer = opened(path, monkeypatch)
+    drawn = choose(viewer, "csv")
+    layer = drawn.layer
+    if how == "copied":
+        layer.selected_data = {2}
+        layer._copy_data()
+        layer._paste_data()
+        wanted = ["F0", "F0", "F2", "F2_1"]
+    else:
+        layer.features = {"name": ["F0", "F0", "F0"]}
+        wanted = ["F0", "F0", "F0_1"]
+    drawn.save()
+    assert not drawn.unsaved, user.told
+    assert names_in(path) == wanted == list(layer.features["name"])
+    assert any(f"is now '{wanted[-1]}'" in text for text in user.told)
+    layer.data = [corners + 1 for corners in layer.data]
+    drawn.save()
+    assert names_in(path) == wanted
+
+
+@pytest.mark.parametrize("length", [390000.0, 108225.123456789, 0.1 + 0.2])
+@pytest.mark.parametrize("start", [1300000.0, -162500.0, 77.7])
+def test_a_box_that_is_moved_keeps_its_lengths(
+    start, length, tmp_path, monkeypatch, user
+):
+    path = image_in(tmp_path)
+    write_boxes(path, {"F0": {"y": (start, length), "x": (start, length)}})
+    file = path / "tables/csv/table.csv"
+    text = file.read_text().replace('"', "")
+    before = dict(zip(*(x.split(",") for x in text.splitlines()), strict=True))
+    drawn = choose(opened(path, monkeypatch), "csv")
+    drawn.layer.data = [np.add(corners, [0, 3.3]) for corners in drawn.layer.data]
+    drawn.save()
+    assert not drawn.unsaved, user.told
+    after = [x.split(",") for x in file.read_text().splitlines()]
+    after = dict(zip(*after, strict=True))
+    changed = {x for x in before if before[x] != after[x]}
+    assert changed == {"x_micrometer"}
+
+
+@pytest.mark.parametrize("name", ["csv", "CSV", "Csv"])
+def test_a_refused_name_is_asked_about_at_the_end(name, tmp_path, monkeypatch, user):
+    path = image_in(tmp_path)
+    write_boxes(path, {"F0": box_at("yx", 1)})
+    viewer = opened(path, monkeypatch)
+    drawn = choose(viewer, "mine", is_new=True)
+    drawn.layer.add_rectangles([[1, 2], [1, 8], [6, 8], [6, 2]])
+    drawn.save()
+    assert not drawn.unsaved
+    drawn.layer.name = name
+    drawn.save()
+    assert "There is a table" in user.told[-1]
+    assert session_of(viewer).annotations.list_unsaved() == [drawn]
+    assert {x.name for x in (path / "tables").iterdir()} >= {"csv", "mine"}
+    assert not (path / "tables" / name / "table.csv").exists() or name == "csv"
+
+
+@pytest.mark.parametrize("column", ["x_micrometer", "len_x_micrometer"])
+def test_the_first_row_without_a_number_is_told(column, tmp_path, monkeypatch, user):
+    path = image_in(tmp_path)
+    write_boxes(path, {f"F{n}": box_at("yx", n) for n in range(3)})
+    file = path / "tables/csv/table.csv"
+    text = file.read_text().replace('"', "")
+    header, *rows = (x.split(",") for x in text.splitlines())
+    rows[1][header.index(column)] = ""
+    other = {"x_micrometer", "len_x_micrometer"} - {column}
+    rows[2][header.index(*other)] = ""
+    file.write_text("\n".join(",".join(x) for x in (header, *rows)))
+    choose(opened(path, monkeypatch), "csv")
+    (told,) = user.told
+    assert "Row 2" in told
+    assert f"in {column}." in told
+
+
+def test_a_copy_of_an_image_says_regions_of_regions(tmp_path, monkeypatch, user):
+    path = image_in(tmp_path)
+    write_boxes(path, {"F0": box_at("yx", 1)})
+    viewer = opened(path, monkeypatch)
+    drawn = choose(viewer, "csv")
+    for name in ("csv", "mine"):
+        if name == "mine":
+            drawn = choose(viewer, name, is_new=True)
+        drawn.layer.add_rectangles([[1, 2], [1, 8], [6, 8], [6, 2]])
+    chosen = choose_layers(viewer.layers)
+    copy = describe_copy(chosen.layers)
+    planned = plan_annotations(session_of(viewer).annotations, chosen, copy)
+    assert planned == [
+        ("regions 'csv'", "their unsaved changes: save them in the image"),
+        ("regions 'mine'", "save them in the image"),
+    ]
+
+
+def test_the_image_of_what_is_selected_has_the_regions(tmp_path, monkeypatch, user):
+    paths = [image_in(tmp_path / name) for name in "ab"]
+    for path, name in zip(paths, ("csv", "json"), strict=True):
+        write_boxes(path, {"F0": box_at("yx", 1)}, backends=[name])
+    viewer = opened(paths[0], monkeypatch)
+    for one in get_reader(str(paths[1]))(str(paths[1])):
+        viewer.add_layer(as_layer(one) if isinstance(one, tuple) else one)
+    first, second = viewer.layers[0], viewer.layers[-1]
+    regions = session_of(viewer).regions
+    viewer.layers.selection.active = first
+    drawn = choose(viewer, "csv")
+    viewer.layers.selection.active = second
+    viewer.add_points([[1, 2]])
+    for active, names in ((second, "json"), (drawn.layer, "csv"), (first, "csv")):
+        viewer.layers.selection.active = active
+        regions.follow()
+        assert regions.names == (names,)

@@ -81,3 +81,21 @@ def test_keys_go_to_the_fields_of_a_well_unless_regions_are_chosen(tmp_path):
     assert shapes is regions.drawn.layer
     regions.choose("")
     assert [x for x in viewer.layers if x._type_string == "shapes"] == []
+
+
+def test_boxes_come_with_their_field_whenever_its_layers_tell(tmp_path):
+    root = write_fractal_plate(tmp_path / "p.ome.zarr", ["A/1"], fields=3)
+    viewer, browser = browsed(root)
+    session = session_of(viewer)
+    session.annotations.changed.connect(session.regions.follow)
+    for layer in viewer.layers:  # they tell while they change, one after the other
+        layer.events.data.connect(session.annotations.note_change)
+        layer.events.set_data.connect(session.annotations.note_change)
+    session.regions.choose("FOV_ROI_table")
+    for step in (1, 1, -1, -1):
+        browser.step_field(step)
+        (shapes,) = (x for x in viewer.layers if x._type_string == "shapes")
+        assert (shapes.name, shapes.visible) == ("FOV_ROI_table", True)
+        drawn = session.regions.drawn
+        assert drawn.layer is shapes
+        assert str(drawn.node).endswith(f"A/1/{browser.position.field}")

@@ -22,6 +22,7 @@ from napari_ngff.errors import (
     OMEZarrError,
     UnsupportedError,
 )
+from napari_ngff.labels.places.label_location import name_key
 from napari_ngff.plate.tables.files import find_table
 from napari_ngff.plate.tables.table import LABEL, column_texts
 from napari_ngff.store.arrays.new_array import dump_document, group_documents
@@ -149,8 +150,10 @@ def _edges_of(frame: Any, axis: RegionAxis, path: str) -> np.ndarray[Any, Any]:
     edges = np.cumsum(numbers.to_numpy(float) / axis.scale, axis=1)
     lost = ~(np.isfinite(edges).all(axis=1) & (edges[:, 1] >= edges[:, 0]))
     if axis.name in ("y", "x") and lost.any():
-        names = " and ".join(axis.columns)
-        msg = f"Row {np.argmax(lost) + 1} of {path} has no numbers in {names}."
+        row = int(np.argmax(lost))
+        is_empty = ~np.isfinite(numbers.iloc[row])  # else the length is negative
+        names = " and ".join(numbers.columns[is_empty]) or axis.columns[1]
+        msg = f"Row {row + 1} of {path} has no valid number in {names}."
         raise CorruptDataError(msg, remedy="Correct it by the program that wrote it.")
     edges[lost] = 0, axis.size
     return edges
@@ -252,8 +255,9 @@ def write_regions(
             data = dump_document(document)
         end = key.partition(f"tables/{name}/")[2]
         return write_table(node, name, {end: data}, table.file)
-    if name in list_tables(node):
-        raise ConflictError(f"There is a table {name}.", remedy="Rename the layer.")
+    if name_key(name) in map(name_key, list_tables(node)):
+        msg = f"There is a table {name}, or one that differs in case alone."
+        raise ConflictError(msg, remedy="Rename the layer.")
     # What AnnData states of its form does not hold for CSV.
     kept = {x: y for x, y in attributes.items() if not x.startswith("encoding")}
     version = "0.4" if node.zarr_format == 2 else "0.5"
@@ -280,15 +284,17 @@ def merge_regions(table: RegionTable, drawn: JSON, axes: Sequence[RegionAxis]) -
     older = np.concatenate([table.boxes, np.zeros((1, lead + 2, 2))])[rows]
     boxes = boxes_of(drawn["corners"], axes)
     # Corners of shapes are of 32 bits.
-    near = abs(boxes - older) < 2 * 10.0**-DECIMALS + 4e-7 * abs(boxes)
-    changed = ~near.all(axis=2)
+    slack = 2 * 10.0**-DECIMALS + 4e-7 * abs(boxes)
+    changed = ~(abs(boxes - older) < slack)
+    # One that was moved alone is as long as before.
+    changed[..., 1] = abs(np.diff(boxes - older)[..., 0]) >= slack.sum(axis=2)
     planes = np.maximum(planes_of(older, axes), 0)[:, :lead]
-    changed[:, :lead] = boxes[:, :lead, 0] != planes
+    changed[:, :lead] = (boxes[:, :lead, 0] != planes)[..., None]
     changed[:, : lead + 2 - min((len(x[0]) for x in drawn["corners"]), default=2)] = (
         False
     )
     changed[rows < 0] = True
-    for number in np.flatnonzero(changed.any(axis=1)):
+    for number in np.flatnonzero(changed.any(axis=(1, 2))):
         _check_upright(*(drawn[x][number] for x in ("titles", "kinds", "corners")))
     flat = [x for x in RegionAxis("z", 1, 1).columns if x in merged]
     merged.loc[rows < 0, flat] = [0.0, 1.0][: len(flat)]
@@ -296,7 +302,7 @@ def merge_regions(table: RegionTable, drawn: JSON, axes: Sequence[RegionAxis]) -
     for place, axis in enumerate(axes):
         for end, column in enumerate(axis.columns):
             if column in merged:
-                which = changed[:, place]
+                which = changed[:, place, end]
                 merged.loc[which, column] = boxes[which, place, end] * axis.scale
     titles = np.array(drawn["titles"], object)
     renamed = titles != np.array([*table.titles, None], object)[rows]

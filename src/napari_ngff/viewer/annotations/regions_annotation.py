@@ -30,6 +30,7 @@ from napari_ngff.viewer.annotations.region_table import (
     write_regions,
 )
 from napari_ngff.viewer.annotations.shapes_annotation import ShapesAnnotation
+from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.streaming.regions import level_shapes
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ class RegionsAnnotation(ShapesAnnotation):
             "kinds": [str(kind) for kind in layer.shape_type],
             "corners": [move(each).tolist() for each in layer.data],
             "rows": [kept.get("row", -1) for kept in self.file_notes],
+            "names": [kept.get(NAME) for kept in self.file_notes],
         }
         return lambda: json.dumps(drawn)
 
@@ -120,7 +122,12 @@ class RegionsAnnotation(ShapesAnnotation):
         )
         made.layer.current_edge_width = width  # of new ones
         made.axes = region_axes(image)
-        made.file_notes = [{} if row < 0 else {"row": row} for row in content["rows"]]
+        made.file_notes = [
+            {"row": row, NAME: stored}
+            for row, stored in zip(
+                content["rows"], content.get("names", titles), strict=True
+            )
+        ]
         return made
 
     @classmethod
@@ -149,7 +156,8 @@ class RegionsAnnotation(ShapesAnnotation):
     def plan_copy(self, copy: ImageCopy) -> CopiedPart | str | None:
         is_in_image = self._path.startswith(f"{self.node}/tables/")
         # All tables of an image go along.
-        return None if is_in_image and not self.unsaved else "save them in the image"
+        text = f"{'their unsaved changes: ' * is_in_image}save them in the image"
+        return None if is_in_image and not self.unsaved else text
 
     @override
     def find_target(self) -> str:
@@ -159,9 +167,30 @@ class RegionsAnnotation(ShapesAnnotation):
 
     @override
     def save(self, *, quiet: bool = False) -> None:
-        if not self.running:
+        if not self.running and self.unsaved:
+            self._part_names()
             self._saving = tuple(self.file_notes)
         super().save(quiet=quiet)
+
+    def _part_names(self) -> None:
+        """Give regions names of their own, but for those that the file has so.
+
+        ngio finds a region by its name, and reads one of each.
+        """
+        before, stored = self._titles, [kept.get(NAME) for kept in self.file_notes]
+        titles = [
+            x if x in (old, "") else None for x, old in zip(before, stored, strict=True)
+        ]
+        for place in [i for i, title in enumerate(titles) if title is None]:
+            wanted, others = before[place], [*before, *titles]
+            titles[place] = free_title(others, wanted) if wanted in titles else wanted
+        if titles != before:
+            self.layer.features = self.layer.features.iloc[: len(titles)].assign(
+                **{NAME: np.array(titles, object)}
+            )
+            pairs = zip(before, titles, strict=True)
+            texts = tuple(f"'{x}' is now '{new}'." for x, new in pairs if x != new)
+            Window.current.show_messages(texts, "Each region has its own name.")
 
     @override
     def write_stored(
@@ -176,11 +205,11 @@ class RegionsAnnotation(ShapesAnnotation):
         revision = write_regions(self.node, name, before, drawn, self.axes)
         # In the file, they are in the order in which they were drawn.
         for row, kept in enumerate(self._saving):
-            kept["row"] = row
+            kept.update({"row": row, NAME: drawn["titles"][row]})
         return path, revision
 
 
-def free_title(taken: Collection[str]) -> str:
+def free_title(taken: Collection[str | None], start: str = "region") -> str:
     """Return a name that no region has."""
-    names = (f"region_{number}" for number in range(1, len(taken) + 2))
+    names = (f"{start}_{number}" for number in range(1, len(taken) + 2))
     return next(name for name in names if name not in taken)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import OMEZarrError, error_text
-from napari_ngff.viewer.annotations.drawn_annotation import file_order
+from napari_ngff.viewer.annotations.drawn_annotation import DrawnAnnotation, file_order
 from napari_ngff.viewer.annotations.file_annotation import find_image_shown, image_node
 from napari_ngff.viewer.annotations.region_table import (
     RegionAxis,
@@ -99,15 +99,25 @@ class RegionSteps:
     def _find_image(self) -> Any:
         """Find the image that is selected, or else is drawn on; None for none."""
         active = self._viewer.layers.selection.active
-        is_image = image_node(active) is not None
-        return active if is_image else find_image_shown(self._annotations)
+        drawn = self._annotations.of_layer(active)
+        node = drawn.node if isinstance(drawn, DrawnAnnotation) else image_node(active)
+        for layer in [active, *self._viewer.layers] if node is not None else ():
+            if str(image_node(layer)) == str(node):
+                return layer
+        return find_image_shown(self._annotations)
 
     def follow(self, _: Any = None) -> None:
         """Look which image is on screen, and read its regions if it is another one."""
-        image = self._find_image()
+        image, browser = self._find_image(), self._find_browser()
         node = image_node(image)
+        # Layers change one after the other: meanwhile, they are of two fields.
+        is_changing = (
+            browser is not None
+            and browser.state.wanted is not None
+            and browser.layers.owns_layer(image)
+        )
         shown = "" if node is None else str(node), self.chosen
-        if shown == self.shown:
+        if is_changing or shown == self.shown:
             return
         self.shown, self.names, self.place = shown, (), ""
         self._table = self._at = None
@@ -123,7 +133,7 @@ class RegionSteps:
         shown: tuple[str, str],
         found: tuple[tuple[str, ...], RegionTable | Exception | None],
     ) -> None:
-        if shown != self.shown:
+        if shown != self.shown or str(image_node(image)) != shown[0]:
             return  # another image is on screen, or another table was chosen
         self.names, table = found
         if isinstance(table, Exception):

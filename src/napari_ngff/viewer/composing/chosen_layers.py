@@ -129,16 +129,19 @@ def _belongs_to(layer: Any, images: Collection[tuple[str, int] | None]) -> bool:
     return not is_new and image_address(layer) in [x[0] for x in images if x]
 
 
-def _describe_layer(layer: Layer) -> str:
+def _describe_layer(layer: Layer, noun: str = "") -> str:
     hidden = "hidden " if layer_kind(layer) in KINDS else ""
-    return f"{hidden}{layer_kind(layer)} '{layer.name}'"
+    return f"{hidden}{noun + 's' if noun else layer_kind(layer)} '{layer.name}'"
 
 
 def plan_annotations(
     annotations: Annotations, chosen: ChosenLayers, copy: ImageCopy
 ) -> Planned:
     """Plan which annotations go along; other layers do not."""
-    wanted = [(_describe_layer(x), annotations.of_layer(x)) for x in chosen.others]
+    wanted = [
+        (_describe_layer(x, getattr(each, "noun", "")), each)
+        for x, each in ((x, annotations.of_layer(x)) for x in chosen.others)
+    ]
     wanted += [(x.title, x) for x in annotations if x.layer is None]
     return [
         (title, attempt_work(partial(each.plan_copy, copy)) if each else "")

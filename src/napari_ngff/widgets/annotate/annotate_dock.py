@@ -140,11 +140,12 @@ class RoundBar(QGroupBox):
         self.regions.activated.connect(self._on_regions)
         session = session_of(self._viewer)
         connect_while_alive(self._regions.changed, self, self.showRound)
-        changed = session.annotations.changed
-        connect_while_alive(changed, self, self._regions.follow)
         connect_while_alive(session.browsing, self, self._on_browsing)
-        selected = self._viewer.layers.selection.events.active
-        connect_while_alive(selected, self, self._on_selected)
+        changed, layers = session.annotations.changed, self._viewer.layers
+        connect_while_alive(changed, self, self._regions.follow)
+        for event in (layers.selection.events.active, layers.events.removed):
+            connect_while_alive(event, self, self._on_selected)
+        self._regions.follow()
 
     def _on_browsing(self, browser: Any = None) -> None:
         # A round belongs to one plate; another plate ends it.
@@ -156,12 +157,13 @@ class RoundBar(QGroupBox):
         self._browser = browser
         if browser is not None:
             self._following.connect(browser.position_changed, self.showRound)
+            self._following.connect(browser.busy, self._regions.follow)
         self.showRound()
 
     def _on_selected(self, event: Any = None) -> None:
+        self._regions.follow()
         # Other labels may be annotated from now on.
-        if self.annotation is not None:
-            self.showRound()
+        self.showRound()
 
     def startRound(self) -> None:
         """Begin in the field that is shown, with labels named as those in hand.
@@ -218,13 +220,15 @@ class RoundBar(QGroupBox):
         self.setVisible(self._browser is not None or bool(regions.shown[0]))
         self.setTitle("Regions")
         self.place.setText(regions.place)
+        self.regions.setVisible(bool(regions.shown[0]))  # an overview has none
         with QSignalBlocker(self.regions):
             self.regions.clear()
-            self.regions.addItems([WHOLE, *regions.names, NEW_REGIONS])
+            # New ones are seen also where the list is long.
+            self.regions.addItems([WHOLE, NEW_REGIONS, *regions.names])
             self.regions.setCurrentText(regions.chosen)  # the first, if "" is
 
     def _on_regions(self, index: int) -> None:
-        name, is_new = self.regions.currentText(), index == self.regions.count() - 1
+        name, is_new = self.regions.currentText(), index == 1
         if is_new:
             name, _ = QInputDialog.getText(self, name, "Name of the regions:")
         self._regions.choose(name.strip() if index else "", is_new=is_new)
