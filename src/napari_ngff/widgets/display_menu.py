@@ -39,7 +39,8 @@ def save_display(viewer: Viewer) -> None:
     answer = FIELD
     if is_field(settings, browser):
         answers = [FIELD, ALL_FIELDS][is_joined(settings.picture) :]
-        text = "Which fields get the names, colours and contrast that are shown?"
+        text = "Which fields get the names, colours, contrast and visibility that are"
+        text += " shown? The position of the sliders is saved for one field only."
         answer = ask_question(qt_window_of(viewer), TITLE, text, answers)
     if answer == ALL_FIELDS:
         bar = FieldsBar(desc=TITLE, total=1)

@@ -12,10 +12,13 @@ from napari.components import ViewerModel
 
 from judges import container, read_by_ome_zarr, validate_models
 from napari_ngff import read_layers
+from napari_ngff.store.hierarchy.node import open_node
+from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.browsing.display_saving import (
     forget_display,
     save_display,
+    save_settings,
     settings_shown,
 )
 from napari_ngff.viewer.services.window import Window
@@ -159,6 +162,16 @@ def test_only_what_was_changed_is_other_in_the_file(tmp_path):
     save(viewer)
     expected["channels"][0]["window"]["end"] = 200
     assert omero_of(folder) == expected
+
+
+def test_other_fields_get_what_is_shown_and_keep_their_planes(tmp_path):
+    first, second = (write(tmp_path / f"{x}.ome.zarr") for x in "ab")
+    viewer = opened(first)
+    change(viewer)
+    node = open_node(str(second))
+    save_settings(node, settings_shown(viewer), begin_transaction)
+    assert omero_of(second)["rdefs"] == OMERO["rdefs"]
+    assert omero_of(second)["channels"][0]["window"]["end"] == 4000
 
 
 def test_a_channel_without_a_layer_keeps_its_entry(tmp_path):

@@ -279,6 +279,9 @@ def save_settings(
         Where they cannot be saved.
     """
     picture, source = settings.picture, image.location.source
+    shown = settings.shown
+    if begin is not None:  # the fields may have other planes
+        shown = replace(shown, default_t=None, default_z=None)
     is_kept = bool(why_not_written(source, image.location.path))
     before = picture.omero or Omero()
     is_other = str(image) != str(picture.node)
@@ -288,7 +291,7 @@ def save_settings(
     version = image.metadata.version or UNSTATED
     put = partial(
         put_omero,
-        shown=settings.shown,
+        shown=shown,
         before=before,
         channels=settings.channels,
         version=version,
@@ -362,7 +365,13 @@ def save_display(
         if browser is not None and result is not None:
             lines = describe_fields(result)
             result.show_failures(browser.name_field, "Not saved")
-        is_kept = [note_saved(viewer.layers, settings, path) for path in paths]
+        noted = settings
+        if browser is not None:  # the position of the sliders is not saved
+            stated = settings.picture.omero or Omero()
+            t, z = stated.default_t, stated.default_z
+            shown = replace(settings.shown, default_t=t, default_z=z)
+            noted = replace(settings, shown=shown)
+        is_kept = [note_saved(viewer.layers, noted, path) for path in paths]
         first = f"Display settings saved{' beside the image' * any(is_kept)}."
         notes = [f"OME-Zarr cannot state the {x}." for x in settings.left_out]
         Window.current.notify("\n".join((first, *lines, *notes)), is_warning=False)
