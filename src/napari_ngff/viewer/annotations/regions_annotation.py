@@ -156,8 +156,11 @@ class RegionsAnnotation(ShapesAnnotation):
     def plan_copy(self, copy: ImageCopy) -> CopiedPart | str | None:
         is_in_image = self._path.startswith(f"{self.node}/tables/")
         # All tables of an image go along.
-        text = f"{'their unsaved changes: ' * is_in_image}save them in the image"
-        return None if is_in_image and not self.unsaved else text
+        return (
+            None
+            if is_in_image and not self.unsaved
+            else f"{'their unsaved changes: ' * is_in_image}save them in the image"
+        )
 
     @override
     def find_target(self) -> str:
@@ -188,8 +191,11 @@ class RegionsAnnotation(ShapesAnnotation):
             self.layer.features = self.layer.features.iloc[: len(titles)].assign(
                 **{NAME: np.array(titles, object)}
             )
-            pairs = zip(before, titles, strict=True)
-            texts = tuple(f"'{x}' is now '{new}'." for x, new in pairs if x != new)
+            texts = tuple(
+                f"'{old}' is now '{new}'."
+                for old, new in zip(before, titles, strict=True)
+                if old != new
+            )
             Window.current.show_messages(texts, "Each region has its own name.")
 
     @override

@@ -101,10 +101,9 @@ class RegionSteps:
         active = self._viewer.layers.selection.active
         drawn = self._annotations.of_layer(active)
         node = drawn.node if isinstance(drawn, DrawnAnnotation) else image_node(active)
-        for layer in [active, *self._viewer.layers] if node is not None else ():
-            if str(image_node(layer)) == str(node):
-                return layer
-        return find_image_shown(self._annotations)
+        layers = [active, *self._viewer.layers] if node is not None else []
+        own = (x for x in layers if str(image_node(x)) == str(node))
+        return next(own, None) or find_image_shown(self._annotations)
 
     def follow(self, _: Any = None) -> None:
         """Look which image is on screen, and read its regions if it is another one."""
