@@ -64,7 +64,7 @@ def test_labels_and_classes_are_in_every_field_and_on_the_disk(viewer, root):
     classes = classes_of_layer(found.layer)
     for name in ("nucleus", "debris", "dividing"):
         classes.add_class(name)
-    classes.select_key(2)
+    classes.select_class(classes.items[1].value)
     found.layer.brush_size = 7
     for number, _ in enumerate(found.fields, 1):
         # In one well another program made the labels of this name: objects.

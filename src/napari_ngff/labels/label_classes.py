@@ -46,11 +46,6 @@ class LabelClass:
     locked: bool = False
     hidden: bool = False
 
-    @property
-    def key(self) -> int:
-        """What identifies it in a list of classes."""
-        return self.value
-
 
 def with_classes_in_use(
     existing: Sequence[LabelClass],

@@ -42,11 +42,6 @@ class ObjectClass:
     locked: bool = False
     hidden: bool = False
 
-    @property
-    def key(self) -> str:
-        """What identifies it in a list of classes."""
-        return self.name
-
 
 @dataclass(frozen=True, slots=True)
 class ObjectClasses:

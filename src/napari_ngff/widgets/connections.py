@@ -120,15 +120,16 @@ def wrapping_row(*widgets: QWidget) -> QFlowLayout:
 
 
 def make_buttons(
-    parent: QWidget, *actions: tuple[str, str, Callable[[], None]]
-) -> dict[str, QPushButton]:
-    """Make buttons of titles, tool tips and what they do: title -> button."""
-    buttons = {}
+    parent: QWidget, *actions: tuple[str, str, Callable[[], Any] | None]
+) -> list[QPushButton]:
+    """Make buttons of titles, tool tips and what a click does."""
+    buttons = []
     for title, tip, action in actions:
         button = QPushButton(title, parent)
         button.setToolTip(tip)
-        button.clicked.connect(action)
-        buttons[title.replace("&", "")] = button
+        if action is not None:
+            button.clicked.connect(action)
+        buttons.append(button)
     return buttons
 
 

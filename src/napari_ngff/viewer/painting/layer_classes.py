@@ -16,10 +16,8 @@ from napari_ngff.labels.label_classes import (
     NAME,
     LabelClass,
     classes_of,
-    dump_classes,
     dump_kept_classes,
     has_marked_classes,
-    load_classes,
     load_kept_classes,
     with_classes,
     with_classes_in_use,
@@ -222,13 +220,6 @@ class LayerClasses:
         """Paint with a class."""
         self.layer.selected_label = value
 
-    def select_key(self, number: int) -> bool:
-        """Paint with the class of a key; return whether there is one."""
-        if not 1 <= number <= min(KEYS, len(self.items)):
-            return False
-        self.select_class(self.items[number - 1].value)
-        return True
-
     # The list.
 
     def add_class(self, name: str = "", value: int | None = None) -> LabelClass:
@@ -335,20 +326,6 @@ class LayerClasses:
             known = merged.get(other.value, other)
             merged[other.value] = replace(known, name=other.name, color=other.color)
         self._set_items(tuple(merged.values()))
-
-    def dump_json(self) -> str:
-        """Return the list as JSON; see `load_json`."""
-        return dump_classes(self.items)
-
-    def load_json(self, text: str) -> None:
-        """Add the classes of `dump_json`.
-
-        Raises
-        ------
-        ValueError
-            Where it is something else; nothing is changed then.
-        """
-        self.share_classes(load_classes(text))
 
     def restore_classes(self, kept: KeptClasses) -> None:
         """Bring back the classes of a journal, with what the file has got since.
@@ -499,14 +476,16 @@ def _press_number(number: int, layer: Any) -> None:
     items = classes_of_layer(layer).items if has_classes else ()
     if not items and not annotated:
         _press_key_of_napari(layer, number)
-    elif not items or not classes_of_layer(layer).select_key(number):
+    elif number > len(items):
         last = f"the last class has key {len(items)}" if items else NONE
         show_warning(NO_CLASS.format(number, last.format(annotated)))
-    # A drag with the hand would move the image.
-    elif layer.editable and layer.mode == "pan_zoom":
-        if are_of_others(layer):
+    else:
+        classes_of_layer(layer).select_class(items[number - 1].value)
+        # A drag with the hand would move the image.
+        takes_tool = layer.editable and layer.mode == "pan_zoom"
+        if takes_tool and are_of_others(layer):
             show_warning(NO_TOOL.format(shorten_name(layer.name)))
-        else:
+        elif takes_tool:
             layer.mode = "paint"
 
 

@@ -17,7 +17,6 @@ from qtpy.QtWidgets import (
     QInputDialog,
     QLabel,
     QProgressBar,
-    QPushButton,
     QScrollArea,
     QSizePolicy,
     QStackedWidget,
@@ -45,6 +44,7 @@ from napari_ngff.widgets.connections import (
     choice_box,
     connect_while_alive,
     enable_if,
+    make_buttons,
     wrapping_row,
 )
 from napari_ngff.widgets.docking import place_dock
@@ -84,22 +84,30 @@ class RoundBar(QGroupBox):
         self._browser: Browser | None = None
         self._regions = session_of(viewer).regions
         self._following, self._following_round = Connections(self), Connections(self)
-        self.begin = QPushButton("Annotate all fi&elds", self)
-        self.begin.setToolTip(
-            "The same labels and classes in every field, and how far each field is."
+        self.begin, self.previous, self.next, self.todo, self.browse = make_buttons(
+            self,
+            (
+                "Annotate all fi&elds",
+                "The same labels and classes in all fields, and how far each is.",
+                self.startRound,
+            ),
+            ("◀", "Previous field, or region (,)", self.goToPrevious),
+            ("▶", "Next field, or region (.)", self.goToNext),
+            (
+                "Next unannotated",
+                "Go to the next field that is still to do.",
+                self._on_todo,
+            ),
+            (
+                "Map",
+                "Shows the map of the plate, or the list of images.",
+                self._on_browse,
+            ),
         )
-        self.previous = QPushButton("◀", self)
-        self.previous.setToolTip("Previous field, or region (,)")
         self.previous.setAccessibleName("Previous field")
-        self.next = QPushButton("▶", self)
-        self.next.setToolTip("Next field, or region (.)")
         self.next.setAccessibleName("Next field")
         for button in (self.previous, self.next):
             button.setMinimumWidth(SMALLEST)
-        self.todo = QPushButton("Next unannotated", self)
-        self.todo.setToolTip("Go to the next field that is still to do.")
-        self.browse = QPushButton("Map", self)
-        self.browse.setToolTip("Shows the map of the plate, or the list of images.")
         self.regions = choice_box(self, "Regions", REGIONS)
         self.state = QComboBox(self)
         self.state.addItems(STATES)
@@ -130,11 +138,6 @@ class RoundBar(QGroupBox):
         layout.addWidget(self.bar)
 
     def _connect_signals(self) -> None:
-        self.begin.clicked.connect(self.startRound)
-        self.previous.clicked.connect(self.goToPrevious)
-        self.next.clicked.connect(self.goToNext)
-        self.todo.clicked.connect(self._on_todo)
-        self.browse.clicked.connect(self._on_browse)
         # `activated` is the user alone; the box also changes with each field.
         self.state.activated.connect(self._on_state)
         self.regions.activated.connect(self._on_regions)
@@ -271,8 +274,15 @@ class AnnotateDock(QWidget):
         self._following, self._following_saver = Connections(self), Connections(self)
         self.title = QLabel(NO_LABELS, self)
         self.path = PathLabel(self)
-        self.make = QPushButton("New la&bels…", self)
-        self.make.setToolTip("Empty labels for an image, painted on at once.")
+        self.make, self.kind = make_buttons(
+            self,
+            (
+                "New la&bels…",
+                "Empty labels for an image, painted on at once.",
+                self._on_make,
+            ),
+            ("", "Another meaning of the labels. No pixel changes.", self._on_kind),
+        )
         self.classes = ClassPage(self._viewer, self)
         self.objects = ObjectPage(napari_viewer, self)
         self.pages = QStackedWidget(self)
@@ -280,8 +290,6 @@ class AnnotateDock(QWidget):
         self.pages.setSizePolicy(
             QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding
         )
-        self.kind = QPushButton(self)
-        self.kind.setToolTip("Another meaning of the labels. No pixel changes.")
         self.kind.hide()
         self.sections = SectionRow(napari_viewer, self)
         self.round = RoundBar(napari_viewer, self)
@@ -335,8 +343,6 @@ class AnnotateDock(QWidget):
 
     def _connect_signals(self) -> None:
         # No lambdas: Qt would keep what they hold, and so this dock, for ever.
-        self.make.clicked.connect(self._on_make)
-        self.kind.clicked.connect(self._on_kind)
         for page in (self.classes, self.objects, self.sections, self.round):
             page.reported.connect(self.showReport)
         self.status.linkActivated.connect(self.classes.followLink)

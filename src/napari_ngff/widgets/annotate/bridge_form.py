@@ -17,7 +17,6 @@ from qtpy.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QProgressBar,
-    QPushButton,
     QVBoxLayout,
     QWidget,
 )
@@ -42,6 +41,7 @@ from napari_ngff.widgets.connections import (
     choice_box,
     connect_while_alive,
     enable_if,
+    make_buttons,
     why_fixed,
 )
 from napari_ngff.widgets.form_dialog import show_form
@@ -61,6 +61,19 @@ NO_RESULT = "No plugin has made labels here yet: extract a region, and run one o
 GEOJSON, TABLE = "GeoJSON (*.geojson)", "Table (*.csv)"
 
 
+OUTLINES = "Polygons of all objects as GeoJSON, for QuPath."
+BOXES = (
+    "Bounding boxes of all labels, as a table of regions (CSV): in micrometres,"
+    " or in voxels where the labels have no unit of length."
+)
+TAKE = "Adds the region as new layers in memory, which every plugin can work on."
+PUT = "Writes the result into the selected labels; undo works."
+SHAPES = (
+    "Paints the shapes of the selected shapes layer; after Select shapes, only the"
+    " selected ones."
+)
+
+
 class ExportBox(QGroupBox):
     """Asks for a file, and writes it in a worker."""
 
@@ -75,18 +88,15 @@ class ExportBox(QGroupBox):
         self.level = QComboBox(self)
         self.level.setAccessibleName("Level to export")
         self.level.setToolTip("A coarser one is faster, and less exact.")
-        self.outlines = QPushButton("&Outlines…", self)
-        self.outlines.setToolTip("Polygons of all objects as GeoJSON, for QuPath.")
-        self.boxes = QPushButton("Bo&xes…", self)
-        self.boxes.setToolTip(
-            "Bounding boxes of all labels, as a table of regions (CSV): in micrometres,"
-            " or in voxels where the labels have no unit of length."
+        self.outlines, self.boxes, self.cancel = make_buttons(
+            self,
+            ("&Outlines…", OUTLINES, self.exportOutlines),
+            ("Bo&xes…", BOXES, self.exportBoxes),
+            ("Cancel", "Write nothing.", self._on_cancel),
         )
         self.progress = QProgressBar(self)
         # The functions that write count nothing on the way: the bar only moves.
         self.progress.setRange(0, 0)
-        self.cancel = QPushButton("Cancel", self)
-        self.cancel.setToolTip("Write nothing.")
         form, row, busy = QFormLayout(self), QHBoxLayout(), QHBoxLayout()
         row.addWidget(self.outlines)
         row.addWidget(self.boxes)
@@ -95,9 +105,6 @@ class ExportBox(QGroupBox):
         form.addRow("Level", self.level)
         form.addRow(row)
         form.addRow(busy)
-        self.outlines.clicked.connect(self.exportOutlines)
-        self.boxes.clicked.connect(self.exportBoxes)
-        self.cancel.clicked.connect(self._on_cancel)
         self.setLayer(None)
 
     def setLayer(self, layer: OMEZarrLabels | None) -> None:
@@ -172,20 +179,15 @@ class BridgeForm(QWidget):
         self._tasks = WidgetTasks(self)
         self._following = Connections(self)
         self.form = RegionForm(viewer, plan_handover, self)
-        self.take = QPushButton("Extract", self)
-        self.take.setToolTip(
-            "Adds the region as new layers in memory, which every plugin can work on."
-        )
+        (self.take,) = make_buttons(self, ("Extract", TAKE, self.extractRegion))
         self.result = choice_box(self, "Result", "Labels that a plugin has made.")
         self.how = choice_box(self, "Merge", "What becomes of the labels there.")
         for how, text in HOW.items():
             self.how.addItem(text, how)
-        self.put = QPushButton("&Merge result", self)
-        self.put.setToolTip("Writes the result into the selected labels; undo works.")
-        self.shapes = QPushButton("Shapes &to labels", self)
-        self.shapes.setToolTip(
-            "Paints the shapes of the selected shapes layer; after Select shapes, only"
-            " the selected ones."
+        self.put, self.shapes = make_buttons(
+            self,
+            ("&Merge result", PUT, self.mergeResult),
+            ("Shapes &to labels", SHAPES, self.paintShapes),
         )
         self.export = ExportBox(self)
         self.export.reported.connect(self.status.setText)
@@ -219,9 +221,6 @@ class BridgeForm(QWidget):
     def _connect_signals(self) -> None:
         self.form.possible.connect(self.take.setEnabled)
         self.form.reported.connect(self.status.setText)
-        self.take.clicked.connect(self.extractRegion)
-        self.put.clicked.connect(self.mergeResult)
-        self.shapes.clicked.connect(self.paintShapes)
         layers = self._viewer.layers
         connect_while_alive(layers.events.inserted, self, self.refreshChoices)
         for event in (layers.selection.events.active, layers.events.removed):

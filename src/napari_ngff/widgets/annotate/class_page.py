@@ -15,12 +15,12 @@ from qtpy.QtWidgets import (
     QFormLayout,
     QGridLayout,
     QInputDialog,
-    QPushButton,
     QVBoxLayout,
     QWidget,
 )
 
 from napari_ngff.errors import error_text
+from napari_ngff.labels.label_classes import dump_classes, load_classes
 from napari_ngff.store.write.replace_file import replace_file
 from napari_ngff.viewer.browsing.field_labels import label_name
 from napari_ngff.viewer.painting.layer_classes import (
@@ -90,22 +90,7 @@ class ClassPage(QWidget):
         self.over.setAccessibleName("Draw over")
         self.over.setToolTip("What the brush, the bucket and the polygon replace.")
         self.over.activated.connect(self._on_over)
-        self.buttons = self._make_buttons()
-        form = QFormLayout()
-        form.addRow("Draw over", self.over)
-        layout = QVBoxLayout(self)
-        # Four pixels below the tabs; the dock itself has margins at the sides.
-        layout.setContentsMargins(0, 4, 0, 0)
-        layout.addWidget(self.table, 1)
-        grid = QGridLayout()
-        for number, button in enumerate(self.buttons.values()):
-            grid.addWidget(button, number // 3, number % 3)
-        layout.addLayout(grid)
-        layout.addLayout(form)
-        self.setLayer(None)
-
-    def _make_buttons(self) -> dict[str, QPushButton]:
-        return make_buttons(
+        buttons = make_buttons(
             self,
             ("&Add class", "A new class, painted with at once.", self.addClass),
             (
@@ -129,6 +114,19 @@ class ClassPage(QWidget):
             ),
             ("I&mport…", "Adds names and colours of other images.", self.importClasses),
         )
+        self.buttons = {button.text().replace("&", ""): button for button in buttons}
+        form = QFormLayout()
+        form.addRow("Draw over", self.over)
+        layout = QVBoxLayout(self)
+        # Four pixels below the tabs; the dock itself has margins at the sides.
+        layout.setContentsMargins(0, 4, 0, 0)
+        layout.addWidget(self.table, 1)
+        grid = QGridLayout()
+        for number, button in enumerate(buttons):
+            grid.addWidget(button, number // 3, number % 3)
+        layout.addLayout(grid)
+        layout.addLayout(form)
+        self.setLayer(None)
 
     def setLayer(self, layer: OMEZarrLabels | None) -> None:
         """Show the classes of another layer."""
@@ -380,7 +378,7 @@ class ClassPage(QWidget):
         if path:
             try:
                 # Written aside first: a full disk leaves the list that was there.
-                replace_file(path, self.classes.dump_json().encode())
+                replace_file(path, dump_classes(self.classes.items).encode())
             except OSError as error:
                 self.reported.emit(f"Not exported: {error_text(error)}")
 
@@ -391,7 +389,8 @@ class ClassPage(QWidget):
         path, _ = QFileDialog.getOpenFileName(self, "Import classes", "", FILES)
         if path:
             try:
-                self.classes.load_json(Path(path).read_text(encoding="utf-8"))
+                text = Path(path).read_text(encoding="utf-8")
+                self.classes.share_classes(load_classes(text))
             except (OSError, ValueError) as error:
                 self.reported.emit(f"Not imported: {error_text(error)}")
 

@@ -54,6 +54,11 @@ OBJECTS = "objects"
 """Unit of classes that are no labels themselves."""
 
 
+def key_of(item: AnyClass) -> int | str:
+    """Return what identifies a class in its list: the label, or else the name."""
+    return getattr(item, "value", item.name)
+
+
 class ClassModel(QAbstractTableModel):
     """Rows of the classes of one layer; without a layer there are none."""
 
@@ -82,7 +87,7 @@ class ClassModel(QAbstractTableModel):
     def refreshRows(self) -> None:
         """Show the classes as they are now."""
         rows: tuple[AnyClass, ...] = () if self.classes is None else self.classes.items
-        if [row.key for row in rows] != [row.key for row in self._rows]:
+        if [*map(key_of, rows)] != [*map(key_of, self._rows)]:
             # A reset ends the editing of a cell, so only other rows make one.
             self.beginResetModel()
             self._rows = rows
@@ -104,7 +109,7 @@ class ClassModel(QAbstractTableModel):
 
     def rowOf(self, key: int | str) -> int:
         """Return the row of a class; -1 for none."""
-        keys: list[int | str] = [row.key for row in self._rows]
+        keys = [*map(key_of, self._rows)]
         return keys.index(key) if key in keys else -1
 
     # Overrides of Qt.
@@ -168,14 +173,14 @@ class ClassModel(QAbstractTableModel):
         return None
 
     def _cell_text(self, label_class: AnyClass, row: int, column: int) -> str:
-        count = self.counts.get(label_class.key, 0)
+        count = self.counts.get(key_of(label_class), 0)
         # Of an estimate two digits are true at most.
         about = f"about {int(float(f'{count:.2g}')):,}"
         number = about if self.are_estimated else f"{count:,}"
         texts = {
             KEY: str(row + 1) if row < KEYS else "",
             NAME: label_class.name,
-            VALUE: str(label_class.key),
+            VALUE: str(key_of(label_class)),
             COUNT: number if self.counts else "",
         }
         return texts.get(column, "")
@@ -196,7 +201,7 @@ class ClassModel(QAbstractTableModel):
         # An empty name is refused; Qt then shows the one before.
         if not parts or parts.get("name") == "":
             return False
-        self.classes.change_class(label_class.key, **parts)
+        self.classes.change_class(key_of(label_class), **parts)
         if parts.get("name", label_class.name) != label_class.name:
             self.renamed.emit(label_class, parts["name"])
         return True
@@ -217,9 +222,8 @@ class ClassTable(QTableView):
         # Tab leads on to the next control; arrows go from cell to cell.
         self.setTabKeyNavigation(False)
         self.setIconSize(QSize(SWATCH, SWATCH))
-        header, side = self.horizontalHeader(), self.verticalHeader()
-        assert header is not None
-        assert side is not None
+        header: Any = self.horizontalHeader()
+        side: Any = self.verticalHeader()
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         # Qt gives the columns of keys and colours more than they need.
         header.setMinimumSectionSize(20)
@@ -244,7 +248,7 @@ class ClassTable(QTableView):
         classes = self.rows.classes
         self.setColumnHidden(VALUE, classes is not None and classes.unit == OBJECTS)
         selected = classes.selected if classes is not None else None
-        row = self.rows.rowOf(selected.key) if selected is not None else -1
+        row = self.rows.rowOf(key_of(selected)) if selected is not None else -1
         # Selecting a row again would end the editing of its name.
         if row != self.currentIndex().row():
             if row < 0:
@@ -258,7 +262,7 @@ class ClassTable(QTableView):
             return
         # The row also changes because a class was selected elsewhere.
         if classes.selected != label_class:
-            classes.select_class(label_class.key)
+            classes.select_class(key_of(label_class))
 
     def _on_double_click(self, index: QModelIndex) -> None:
         label_class, classes = self.rows.classAt(index.row()), self.rows.classes
@@ -272,7 +276,7 @@ class ClassTable(QTableView):
         )
         if chosen.isValid():
             color = chosen.red(), chosen.green(), chosen.blue(), chosen.alpha()
-            classes.change_class(label_class.key, color=color)
+            classes.change_class(key_of(label_class), color=color)
 
     def editName(self, key: int | str) -> None:
         """Let the name of a class be typed."""
@@ -280,9 +284,8 @@ class ClassTable(QTableView):
 
     def showFirst(self, most: int) -> None:
         """Be as high as all rows, or as so many if there are more."""
-        header, side = self.horizontalHeader(), self.verticalHeader()
-        assert header is not None
-        assert side is not None
+        header: Any = self.horizontalHeader()
+        side: Any = self.verticalHeader()
         rows = min(max(self.rows.rowCount(), 1), most) * side.defaultSectionSize()
         self.setFixedHeight(header.sizeHint().height() + rows + 2 * self.frameWidth())
 

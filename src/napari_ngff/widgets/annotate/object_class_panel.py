@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 
 HINT = "A click selects a class. Give class, or its number key, gives it to the object."
 
-NO_ROW = "Select a class first."
-NOT_UNDONE = "No object got a class since this was opened."
-
 MOST_ROWS = 4
 """Classes that are seen at once, so that the list of objects has room below."""
 
@@ -63,7 +60,7 @@ class ObjectClassPanel(QWidget):
         self.table = ClassTable(self)
         self.table.setToolTip(HINT)
         self.table.rows.setClasses(self)
-        self.buttons = make_buttons(
+        buttons = make_buttons(
             self,
             ("&Add class", "A further class that objects may have.", self._add),
             ("Give class", "The chosen object gets the selected class.", self._give),
@@ -75,10 +72,11 @@ class ObjectClassPanel(QWidget):
                 self._undo,
             ),
         )
+        self.buttons = {button.text().replace("&", ""): button for button in buttons}
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.table)
-        layout.addLayout(wrapping_row(*self.buttons.values()))
+        layout.addLayout(wrapping_row(*buttons))
         connect_while_alive(self._annotations.changed, self, self.refresh)
 
     def setLayer(self, layer: OMEZarrLabels | None) -> None:
@@ -186,12 +184,12 @@ class ObjectClassPanel(QWidget):
             self._shown = now
             self.table.rows.setCounts(now.count_objects())
             self.table.showFirst(MOST_ROWS)
-        row = "" if self.selected else NO_ROW
+        row = "" if self.selected else "Select a class first."
         lacks = {
             "Give class": row if self._object else NO_OBJECT,
             "No class": "" if self._object else NO_OBJECT,
             "Remove": row,
-            "Undo class": "" if found is not None and found.can_undo else NOT_UNDONE,
+            "Undo class": "" if found and found.can_undo else "No object got a class.",
         }
         for title, lack in lacks.items():
             enable_if(not lack, self.buttons[title], lack)

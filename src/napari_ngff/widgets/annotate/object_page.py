@@ -11,7 +11,6 @@ from qtpy.QtWidgets import (
     QAbstractButton,
     QHBoxLayout,
     QLabel,
-    QPushButton,
     QSpinBox,
     QVBoxLayout,
     QWidget,
@@ -38,6 +37,7 @@ from napari_ngff.widgets.connections import (
     Connections,
     WidgetTasks,
     enable_if,
+    make_buttons,
     while_alive,
     why_fixed,
     wrapping_row,
@@ -79,25 +79,34 @@ class ObjectPage(QWidget):
         self.id.setToolTip("The label that is painted with; type one to go there.")
         # Only a complete number: each digit would select a label on the way.
         self.id.setKeyboardTracking(False)
-        self.unused = self._add_button(
-            "New &id", "Paint with an id that is not used (M)."
+        self.unused, self.jump, self.delete_chosen = make_buttons(
+            self,
+            ("New &id", "Paint with an id that is not used (M).", self.useUnusedId),
+            ("&Go there", "Brings the object into view.", self.goToObject),
+            (
+                "&Delete object",
+                "Deletes this object in all planes (Del).",
+                self.deleteObject,
+            ),
         )
-        self.jump = self._add_button("&Go there", "Brings the object into view.")
-        self.join = self._add_button(
-            "&Join by click",
-            "Each object that is clicked becomes part of the chosen one.",
-        )
-        self.cut = self._add_button(
-            "Cut &by click", "Click two places of an object: it is cut between them."
-        )
-        self.delete = self._add_button(
-            "Delete by click", "Each object that is clicked is deleted."
-        )
-        self.delete_chosen = self._add_button(
-            "&Delete object", "Deletes this object in all planes (Del)."
-        )
-        self.choose = self._add_button(
-            "Choose by click", "The object that is clicked is chosen: for its class."
+        self.choose, self.join, self.cut, self.delete = make_buttons(
+            self,
+            (
+                "Choose by click",
+                "The object that is clicked is chosen: for its class.",
+                None,
+            ),
+            (
+                "&Join by click",
+                "Each object that is clicked becomes part of the chosen one.",
+                None,
+            ),
+            (
+                "Cut &by click",
+                "Click two places of an object: it is cut between them.",
+                None,
+            ),
+            ("Delete by click", "Each object that is clicked is deleted.", None),
         )
         self._tools = (self.choose, self.join, self.cut, self.delete)
         for button in self._tools:
@@ -110,11 +119,6 @@ class ObjectPage(QWidget):
         self._build_layout()
         self._connect_signals()
         self.setLayer(None)
-
-    def _add_button(self, title: str, tip: str) -> QPushButton:
-        button = QPushButton(title, self)
-        button.setToolTip(tip)
-        return button
 
     def _build_layout(self) -> None:
         label = QLabel("Object", self)
@@ -137,10 +141,7 @@ class ObjectPage(QWidget):
         line: Any = self.id.lineEdit()
         line.returnPressed.connect(self._take_id)
         self.classes.reported.connect(self.reported)
-        self.unused.clicked.connect(self.useUnusedId)
-        self.jump.clicked.connect(self.goToObject)
         self.table.chosen.connect(self._on_listed)
-        self.delete_chosen.clicked.connect(self.deleteObject)
 
     def setLayer(self, layer: OMEZarrLabels | None) -> None:
         """Work on another layer."""

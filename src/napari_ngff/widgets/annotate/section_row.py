@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import Signal  # type: ignore[attr-defined]
-from qtpy.QtWidgets import QPushButton, QWidget
+from qtpy.QtWidgets import QWidget
 from vispy.scene.visuals import Line
 
 from napari_ngff.viewer.painting.section_edits import edit_sections, hatch_section
@@ -16,6 +16,7 @@ from napari_ngff.viewer.services.window import attempt_work
 from napari_ngff.widgets.connections import (
     alive_check,
     connect_while_alive,
+    make_buttons,
     while_alive,
     wrapping_row,
 )
@@ -37,18 +38,18 @@ class SectionRow(QWidget):
         self._viewer = viewer
         self._edits: Any = None  # `ObjectEdits`, while they are hatched
         self._task = LatestTask(alive_check(self), while_alive(self.showProgress))
-        self.look = QPushButton("Fill between sections", self)
-        self.look.setToolTip(
+        tip = (
             "Hatches what would be filled in the sections between those that have the"
             " selected object.\nShift+Right, Shift+Left: copy it to the next or the"
             " previous section."
         )
-        self.fill = QPushButton("Fill", self)
-        self.cancel = QPushButton("Cancel", self)
+        self.look, self.fill, self.cancel = make_buttons(
+            self,
+            ("Fill between sections", tip, self.lookAtSections),
+            ("Fill", "", self.fillSections),
+            ("Cancel", "", self.endFilling),
+        )
         self.setLayout(wrapping_row(self.look, self.fill, self.cancel))
-        self.look.clicked.connect(self.lookAtSections)
-        self.fill.clicked.connect(self.fillSections)
-        self.cancel.clicked.connect(self.endFilling)
         view = qt_viewer_of(viewer)
         self._lines = Line(
             connect="segments",

@@ -12,7 +12,6 @@ from qtpy.QtWidgets import (
     QLabel,
     QMenu,
     QProgressBar,
-    QPushButton,
     QSizePolicy,
     QVBoxLayout,
     QWidget,
@@ -30,6 +29,7 @@ from napari_ngff.widgets.connections import (
     EventWatcher,
     choice_box,
     enable_if,
+    make_buttons,
 )
 from napari_ngff.widgets.dialogs import ask_table_file, ask_table_to_load
 
@@ -71,15 +71,22 @@ class TableBar(QWidget):
         self._following = Connections(self)
         tip = "Tables that were loaded or found; numbers of labels"
         self.table = choice_box(self, "Table", tip)
-        self.load_button = QPushButton("Load…", self)
-        self.measure = QPushButton("Measure", self)
+        tip = "Load a table: CSV or Parquet with a column 'well', or 'row' and 'column'"
+        self.load_button, self.measure = make_buttons(
+            self,
+            ("Load…", tip, self._on_load),
+            ("Measure", "Size, place and intensities of labels", None),
+        )
         self.menu = QMenu(self.measure)
         self.column = choice_box(self, "Colour by", "Column that colours the map")
         self.how = QComboBox(self)
         self.log = QCheckBox("log", self)
-        self.save_button = QPushButton("Save…", self)
+        self.save_button, self.cancel = make_buttons(
+            self,
+            ("Save…", "Save the chosen table as CSV or Parquet", self._on_save),
+            ("Cancel", "", self._on_cancel),
+        )
         self.progress = QProgressBar(self)
-        self.cancel = QPushButton("Cancel", self)
         self.note = QLabel(self)
         self._name_controls()
         self._lay_out()
@@ -87,11 +94,6 @@ class TableBar(QWidget):
         self._show_tables()
 
     def _name_controls(self) -> None:
-        self.load_button.setToolTip(
-            "Load a table: CSV or Parquet with a column 'well', or 'row' and 'column'"
-        )
-        self.save_button.setToolTip("Save the chosen table as CSV or Parquet")
-        self.measure.setToolTip("Size, place and intensities of labels")
         self.measure.setMenu(self.menu)
         self.how.setAccessibleName("Value of a well")
         self.how.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
@@ -145,9 +147,6 @@ class TableBar(QWidget):
         self.column.activated.connect(self._on_column)
         self.how.activated.connect(self._on_how)
         self.log.clicked.connect(self._on_log)
-        self.load_button.clicked.connect(self._on_load)
-        self.save_button.clicked.connect(self._on_save)
-        self.cancel.clicked.connect(self._on_cancel)
         self.menu.aboutToShow.connect(self._on_menu)
         self.menu.triggered.connect(self._on_measure)
         self._controls.filter_changed.connect(self._on_filter)

@@ -33,7 +33,7 @@ from napari_ngff.viewer.converting.conversion_task import (
 )
 from napari_ngff.viewer.private.napari_window import qt_window_of
 from napari_ngff.widgets.activity_bar import watch_work
-from napari_ngff.widgets.connections import Connections, while_alive
+from napari_ngff.widgets.connections import Connections, make_buttons, while_alive
 from napari_ngff.widgets.form_dialog import FormDialog, shown_form
 from napari_ngff.widgets.login_dialog import (
     LoginAnswer,
@@ -96,10 +96,13 @@ class ConvertForm(QWidget):
         self.status = QLabel()
         self.status.setWordWrap(True)
         self.bar = JobBar(self)
-        self.start = QPushButton("Convert")
-        self.discard = QPushButton("Delete parts")
-        self.discard.setToolTip("Delete what the stopped conversion has left.")
-        self.open = QPushButton("Open the result")
+        tip = "Delete what the stopped conversion has left."
+        self.start, self.discard, self.open = make_buttons(
+            self,
+            ("Convert", "", self.start_task),
+            ("Delete parts", tip, self.task.discard),
+            ("Open the result", "", self.open_result),
+        )
         self._arrange()
         self._connect()
         self.source.addItems(source_choices(viewer))
@@ -145,9 +148,6 @@ class ConvertForm(QWidget):
 
     def _connect(self) -> None:
         self.source.currentTextChanged.connect(self._propose_target)
-        self.start.clicked.connect(self.start_task)
-        self.discard.clicked.connect(self.task.discard)
-        self.open.clicked.connect(self.open_result)
         self.bar.cancel.clicked.connect(self.task.cancel)
         self._following = Connections(self)
         self._following.connect(self.task.changed, self._show_task)

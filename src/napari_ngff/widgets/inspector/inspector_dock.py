@@ -12,7 +12,6 @@ from qtpy.QtGui import QGuiApplication, QKeySequence, QShortcut  # type: ignore[
 from qtpy.QtWidgets import (
     QHeaderView,
     QLabel,
-    QPushButton,
     QSplitter,
     QTabWidget,
     QTreeView,
@@ -45,6 +44,7 @@ from napari_ngff.widgets.connections import (
     alive_check,
     connect_while_alive,
     enable_if,
+    make_buttons,
     while_alive,
     wrapping_row,
 )
@@ -104,11 +104,22 @@ class Inspector(DropTarget):
         self.json = JsonPage(self)
         self.tabs = QTabWidget(self)
         self.status = QLabel(HINT, self)
-        self.open = QPushButton("&Open as layers", self)
-        self.reload = QPushButton("&Reload", self)
-        self.check = QPushButton("Check &all below", self)
+        self.open, self.reload, self.check, self.copyPath = make_buttons(
+            self,
+            (
+                "&Open as layers",
+                "Or double-click a row, or press Enter on it.",
+                self.openLayers,
+            ),
+            ("&Reload", "", self.reloadTree),
+            (
+                "Check &all below",
+                "Judges every group below by the specification.",
+                self.checkAll,
+            ),
+            ("Copy path", "", self._copy_path),
+        )
         self.undo = UndoRepair(self)
-        self.copyPath = QPushButton("Copy path", self)
         self._build_layout()
         self._connect_signals()
         self._follow_selection()
@@ -130,8 +141,6 @@ class Inspector(DropTarget):
         self.tabs.addTab(self.facts, "Facts")
         self.tabs.addTab(self.problems, "Problems")
         self.tabs.addTab(self.json, "JSON")
-        self.open.setToolTip("Or double-click a row, or press Enter on it.")
-        self.check.setToolTip("Judges every group below by the specification.")
         self.status.setWordWrap(True)
         self.status.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextSelectableByMouse
@@ -166,10 +175,6 @@ class Inspector(DropTarget):
         self.chooser.saved.connect(self._on_transform_saved)
         self.undo.undone.connect(self._on_undone)
         self.undo.failed.connect(self.status.setText)
-        self.open.clicked.connect(self.openLayers)
-        self.reload.clicked.connect(self.reloadTree)
-        self.check.clicked.connect(self.checkAll)
-        self.copyPath.clicked.connect(self._copy_path)
         selected = self._viewer.layers.selection.events.active
         connect_while_alive(selected, self, self._follow_selection)
         self._saved_lists = SavedLists(self._refresh_labels)

@@ -10,7 +10,6 @@ from qtpy.QtWidgets import (
     QComboBox,
     QHBoxLayout,
     QLabel,
-    QPushButton,
     QWidget,
 )
 
@@ -28,6 +27,7 @@ from napari_ngff.widgets.canvas_keys import leave_space_key
 from napari_ngff.widgets.connections import (
     Connections,
     connect_while_alive,
+    make_buttons,
     while_alive,
 )
 from napari_ngff.widgets.painting_outlines import install_overlays
@@ -46,15 +46,16 @@ class SaveControls(QWidget):
         super().__init__(parent)
         self._layer = layer
         self._watch = SaveWatch(layer, while_alive(self.showState))
-        self.save = QPushButton("Save", self)
-        self.save.setToolTip("Save what changed into the file (Ctrl+S)")
-        self.save.clicked.connect(self._on_save)
-        self.cancel = QPushButton("Cancel", self)
-        self.cancel.setToolTip("Stop saving; the next save writes the rest")
-        self.cancel.clicked.connect(self._on_cancel)
-        self.copy_button = QPushButton("Edit a copy", self)
-        self.copy_button.setToolTip("Copy the labels into a sidecar, and paint there")
-        self.copy_button.clicked.connect(self._on_copy)
+        self.save, self.cancel, self.copy_button = make_buttons(
+            self,
+            ("Save", "Save what changed into the file (Ctrl+S)", self._on_save),
+            ("Cancel", "Stop saving; the next save writes the rest", self._on_cancel),
+            (
+                "Edit a copy",
+                "Copy the labels into a sidecar, and paint there",
+                self._on_copy,
+            ),
+        )
         self.padlock = QCheckBox("Locked", self)
         self.padlock.setToolTip(
             "No tool changes locked labels, also in all other fields of the plate"
