@@ -14,10 +14,12 @@ from napari_ngff.errors import UnsupportedError
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.deleted_labels import delete_selected
+from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.reader import read_paths
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.session import session_of
+from plates import write_plate
 
 
 class Asked(Window):
@@ -78,6 +80,43 @@ def test_labels_go_from_file_and_window_and_come_back_to_both(window, folder):
     layer.paint((5, 5), 77)
     assert layer.saver.save_now()
     assert (np.asarray(opened(folder).layers["nuclei"].data[0]) == 77).any()
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_they_come_back_to_a_field_that_is_on_screen(window, tmp_path, shown):
+    plate = write_plate(
+        tmp_path / "p.ome.zarr", grid=(1, 2), fields=1, labelled=lambda _: ("nuclei",)
+    )
+    viewer = ViewerModel()
+    browser = session_of(viewer).browse(open_node(str(plate)))
+    browser.show_field("A/1", "0")
+    layer = viewer.layers["nuclei"]
+    viewer.layers.selection.active = layer
+    delete_selected(viewer)
+    assert layer not in viewer.layers
+    if not shown:
+        browser.show_field("A/2", "0")
+    window.offers[0].actions[0][1](None)
+    assert (layer in viewer.layers) == shown
+    # In either case they belong to their field, which has them once.
+    for well, field in (("A/2", "0"), ("A/1", "0")):
+        browser.show_field(well, field)
+        assert [x.name for x in viewer.layers].count("nuclei") == 1
+
+
+def test_new_labels_of_their_name_are_saved_at_once(window, folder):
+    viewer = opened(folder)
+    delete_selected(viewer)
+    assert "new labels are saved under their name" in window.texts[0]
+    made = viewer.add_layer(new_labels(viewer.layers[0], "nuclei"))
+    made.paint((5, 5), 7)
+    assert made.saver.save_now()
+    assert names_in(folder) == ["cells", "nuclei"]
+    with pytest.raises(UnsupportedError, match="the deleted ones are gone"):
+        window.offers[0].actions[0][1](None)
+    assert made in viewer.layers
+    saved = np.asarray(opened(folder).layers["nuclei"].data[0])
+    assert set(np.unique(saved)) == {0, 7}
 
 
 def test_they_are_gone_for_good_with_their_window(window, folder):

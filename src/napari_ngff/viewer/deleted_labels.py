@@ -10,6 +10,7 @@ from napari.utils.notifications import Notification
 from napari.viewer import Viewer  # noqa: TC002  napari hands over what is of this type
 
 from napari_ngff.labels.places.delete_labels import delete_labels
+from napari_ngff.viewer.layers.label_owners import image_address
 from napari_ngff.viewer.painting.new_labels import is_shown
 from napari_ngff.viewer.plans.layer_plan import KEY, origin_of
 from napari_ngff.viewer.services.window import Window
@@ -19,7 +20,7 @@ from napari_ngff.viewer.session import all_viewers, session_of
 def delete_selected(viewer: Viewer) -> None:
     """Delete the labels of the selected layer from their file, after a question.
 
-    Their layer goes with them. In an image, it comes back with them.
+    Their layer goes with them, and comes back with them if their image is on screen.
     """
     viewer = getattr(viewer, "__wrapped__", viewer)
     layer: Any = viewer.layers.selection.active
@@ -30,16 +31,16 @@ def delete_selected(viewer: Viewer) -> None:
     label, name = layer.metadata[KEY].node, session_of(viewer).name_image(layer)
 
     def show_again(back: str) -> None:
-        shown = reference()
         if not str(label).endswith(f"/{back}"):
             text = "There are labels of this name again, which stay. Open the image"
             Window.current.notify(
                 f"Put back as {back}: {name}.\n{text} again to see both."
             )
             return
+        layers: Any = getattr(reference(), "layers", ())
         # A browser shows them when one comes to their field again.
-        if shown is not None and session_of(shown).browser is None:
-            shown.layers.append(layer)
+        if image_address(layer) in map(image_address, layers):
+            layers.append(layer)
 
     def offer(way_back: Any) -> None:
         undo, finish = way_back
@@ -51,7 +52,8 @@ def delete_selected(viewer: Viewer) -> None:
 
     text = (
         f"Delete {name}, in {label}? Tables about them stay. Until this window is"
-        " closed, Undo in the message that follows puts them back."
+        " closed, or new labels are saved under their name, Undo in the message that"
+        " follows puts them back."
     )
     if Window.current.confirm(viewer, text, "Delete"):
         Window.current.run_work(partial(delete_labels, label), offer)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 import zarr
 
-from napari_ngff.errors import CorruptDataError
+from napari_ngff.errors import ConflictError, CorruptDataError, UnsupportedError
+from napari_ngff.labels.create_labels import create_labels
 from napari_ngff.labels.places.copy_labels import copy_labels
 from napari_ngff.labels.places.delete_labels import delete_labels
 from napari_ngff.store.hierarchy.node import open_node
@@ -133,3 +135,32 @@ def test_zarr_opens_an_image_with_tables_after_labels_came_back(tmp_path, versio
     undo()
     finish()
     assert members_of(folder) == members
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_new_labels_of_that_name_make_it_final(tmp_path, replace):
+    folder = write_image(tmp_path / "cells.ome.zarr", shape=(48, 48))
+    undo, finish = delete_labels(open_node(str(folder / "labels/nuclei")))
+    image = open_node(str(folder))
+    made = create_labels(image, "nuclei", np.dtype(np.uint8), replace=replace)
+    made.register()
+    after = files_of(folder)
+    with pytest.raises(UnsupportedError, match="the deleted ones are gone"):
+        undo()
+    finish()
+    assert files_of(folder) == after
+    assert sorted(listed(folder)) == ["cells", "nuclei"]
+    # They can be deleted, too, and come back.
+    undo_second, finish = delete_labels(open_node(str(folder / "labels/nuclei")))
+    undo_second()
+    finish()
+    assert not list((folder / "labels").glob(".*aside"))
+    assert sorted(listed(folder)) == ["cells", "nuclei"]
+
+
+def test_who_replaces_what_others_make_is_not_asked_again(tmp_path):
+    image = open_node(str(write_image(tmp_path / "cells.ome.zarr", shape=(48, 48))))
+    made = create_labels(image, "new", np.dtype(np.uint8))
+    with pytest.raises(ConflictError, match="is being made by another window"):
+        create_labels(image, "new", np.dtype(np.uint8), replace=True)
+    made.abandon()

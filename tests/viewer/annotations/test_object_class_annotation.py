@@ -11,14 +11,17 @@ import numpy as np
 import pytest
 
 from napari_ngff.labels.object_classes import ObjectClass
+from napari_ngff.labels.places.delete_labels import delete_labels
 from napari_ngff.viewer.annotations.object_class_annotation import (
     ObjectClassAnnotation,
     begin_classes,
     find_classes,
     known_classes,
 )
+from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.object_edits import find_new_id
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from napari_ngff.viewer.plans.layer_plan import KEY
 from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.viewer.services.window import RESTORE, Window
 from napari_ngff.viewer.session import session_of
@@ -99,6 +102,69 @@ def test_classes_are_saved_in_the_image_and_shown_when_it_is_opened(
     found.classify(3, "")
     found.save()
     assert stored(path) == {name: {5: "long"}}
+
+
+@pytest.mark.parametrize("way", ["overwrite", "delete", "other name"])
+@pytest.mark.parametrize("given", [{}, {1: "flat"}, {2: "round", 7: "flat"}])
+def test_new_labels_have_no_classes_of_older_ones_of_their_name(
+    path, monkeypatch, user, way, given
+):
+    viewer = opened(path, monkeypatch)
+    layer = labels_in(viewer)
+    name, rows = layer.name, {1: "round", 2: "long", 5: "long"}
+    for label, text in rows.items():
+        made = classify(viewer, label, text)
+    made.save()
+    viewer.layers.remove(layer)
+    if way == "delete":
+        _, finish = delete_labels(layer.metadata[KEY].node)
+        finish()
+    replaces = way == "overwrite"
+    new = new_labels(viewer.layers[0], None, overwrite=replaces)
+    if way != "other name":
+        new = new_labels(viewer.layers[0], name, overwrite=replaces)
+    viewer.add_layer(new)
+    owner = owner_of(viewer)
+    assert not known_classes(owner, new).class_of
+    for label, text in given.items():
+        classify(viewer, label, text, layer=new)
+        new.paint((label, label), label)
+    new.paint((30, 30), 1)
+    assert dict(known_classes(owner, new).class_of) == given
+    assert stored(path) == {name: rows}
+    for annotation in owner.list_savable():
+        if isinstance(annotation, ObjectClassAnnotation):
+            annotation.save()
+    assert dict(known_classes(owner, new).class_of) == given
+    assert new.saver.save_now()
+    assert dict(known_classes(owner, new).class_of) == given
+    new.paint((31, 31), 1)
+    assert new.saver.save_now()
+    assert owner.list_savable() == []
+    saved = stored(path)
+    if way == "other name":
+        assert saved.pop(name) == rows
+    assert saved.get(new.name, {}) == given
+    shown = opened(path, monkeypatch)
+    again = known_classes(owner_of(shown), shown.layers[new.name]).class_of
+    assert dict(again) == given
+
+
+def test_new_labels_that_are_not_saved_leave_the_classes_of_older_ones(
+    path, monkeypatch, user
+):
+    viewer = opened(path, monkeypatch)
+    layer = labels_in(viewer)
+    name = layer.name
+    classify(viewer, 3, "round").save()
+    viewer.layers.remove(layer)
+    new = new_labels(viewer.layers[0], name, overwrite=True)
+    viewer.add_layer(new)
+    assert not known_classes(owner_of(viewer), new).class_of
+    viewer.layers.remove(new)
+    viewer.layers.append(layer)
+    assert dict(known_classes(owner_of(viewer), layer).class_of) == {3: "round"}
+    assert stored(path) == {name: {3: "round"}}
 
 
 def test_no_new_object_gets_the_class_of_one_that_was_deleted(path, monkeypatch, user):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.create_labels import documents_of
-from napari_ngff.labels.places.label_list import change_list
+from napari_ngff.labels.places.label_list import change_list, deleted
 from napari_ngff.labels.places.label_location import LabelLocation
 from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.write.begin import begin_transaction
@@ -17,18 +17,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.store.write.transaction import NewTree
 
 
 def delete_labels(label: Node) -> tuple[Callable[[], str], Callable[[], None]]:
     """Take a label image off the list, and put its folder aside.
 
     The next change of its group removes what a process that is killed has left aside.
+    New labels of its name make this final, since it would keep the name.
 
     Returns
     -------
     undo
         Puts it back, with every byte and at its place in the list, and returns its name
-        there: another one where there are labels of its own again.
+        there: another one where there are labels of its own again. It raises
+        `UnsupportedError` where this is final.
     finish
         Removes it, unless it was put back; to be called in any case.
 
@@ -54,13 +57,18 @@ def delete_labels(label: Node) -> tuple[Callable[[], str], Callable[[], None]]:
     home = LabelLocation(location.source, group, version)
     documents = documents_of(home, entry, image.multiscales[0])
     tree: Any = transaction.replace_tree(location.path, entry, documents)
-    listed: list[str] = []
+    key, listed = (transaction.root, label.location.path), list[str]()
+    kept: NewTree = tree
 
     def remove_entry(names: list[str] | None) -> list[str]:
         listed.extend(home.find_unlisted() if names is None else names)
         return [name for name in listed if name != entry]
 
     def undo() -> str:
+        if deleted.pop(key, None) is not kept:
+            raise UnsupportedError(
+                f"New labels were saved as {label}: the deleted ones are gone."
+            )
         place, name = tree.place, entry
         numbers = count(2)
         while os.path.lexists(tree.place) and os.path.lexists(tree.new):
@@ -82,6 +90,7 @@ def delete_labels(label: Node) -> tuple[Callable[[], str], Callable[[], None]]:
         tree.close()
         return name
 
+    deleted[key] = kept
     try:
         # In this order no reader meets a name whose label image is not there.
         tree.remove_old()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from napari_ngff.errors import ConflictError, CorruptDataError, NameTakenError
 from napari_ngff.labels.places.label_location import name_key
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from napari_ngff.labels.places.label_location import LabelLocation
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.write.transaction import NewTree, Transaction
+
+deleted: WeakValueDictionary[tuple[str, str], NewTree] = WeakValueDictionary()
+"""What this process has deleted and can put back: root and path -> what keeps it."""
 
 
 def claim_place(
@@ -53,10 +57,16 @@ def claim_place(
     ------
     NameTakenError
         Where something is there that shall stay, or others make labels of that name.
+    ConflictError
+        Where others make labels of that name, and `replace` is set.
     OSError
         Where the system refuses.
     """
     path = home.path_of(name)
+    # New labels make a deletion final: what is deleted would keep the name.
+    older = deleted.pop((transaction.root, path), None)
+    if older is not None:
+        older.close()
     # First: what a dead process left must neither count as taken nor be overwritten.
     transaction.recover(path)
     require_free(transaction, path, replace=replace)
@@ -65,6 +75,8 @@ def claim_place(
         # yet, so that `require_free` did not find them.
         return transaction.make_tree(path, home.list_entry(name), documents)
     except ConflictError as error:
+        if replace:
+            raise  # a question whether to replace it would be asked again and again
         raise _taken_error(transaction, path) from error
 
 

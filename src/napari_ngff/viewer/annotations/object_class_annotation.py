@@ -39,9 +39,14 @@ from napari_ngff.viewer.annotations.object_class_table import (
     read_class_table,
     write_classes,
 )
-from napari_ngff.viewer.layers.label_owners import image_address, place_of_labels
+from napari_ngff.viewer.layers.label_owners import (
+    TARGET,
+    image_address,
+    place_of_labels,
+)
 from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
+from napari_ngff.viewer.plans.layer_plan import origin_of
 from napari_ngff.viewer.services.notices import count_noun, last_part, shorten_name
 from napari_ngff.viewer.services.window import Window
 
@@ -64,6 +69,10 @@ _in_use: weakref.WeakKeyDictionary[Annotations, tuple[ObjectClass, ...]] = (
 )
 """The classes that were used last: a number key means the same in the next field."""
 
+_begun: weakref.WeakSet[Any] = weakref.WeakSet()
+"""Savers of new labels before the first save: older labels of the same name have other
+classes of objects."""
+
 
 class ObjectClassAnnotation(FileAnnotation):
     """The classes of the objects of one label image.
@@ -74,6 +83,9 @@ class ObjectClassAnnotation(FileAnnotation):
         Name of the label image.
     classes
         The classes, and which object has which.
+    begun_for
+        The saver of the new labels that it is of, until their first save; None for
+        those of labels in the file.
     """
 
     folder_ending, file_ending, noun = CLASSES_END, ".json", "object"
@@ -90,6 +102,7 @@ class ObjectClassAnnotation(FileAnnotation):
         self._undo: list[tuple[dict[int, str], tuple[ObjectClass, int] | None]] = []
         # Name of a class, or one that it had -> number of its last change.
         self._edited: dict[str, int] = {}
+        self.begun_for: Any = None
         # What the image has since the last save.
         self._written: ObjectClasses | None = None
         self.done.connect(self._show_written)
@@ -212,6 +225,25 @@ class ObjectClassAnnotation(FileAnnotation):
         _in_use[self.owner] = self.classes.classes
         self.note_change()
 
+    def begin_anew(self, made: ObjectClassAnnotation | None) -> None:
+        """Take the classes from all objects that new labels have replaced.
+
+        Parameters
+        ----------
+        made
+            The classes that objects of the new labels have; None for none.
+        """
+        rows = dict.fromkeys(self.classes.class_of, "") | self._list_changed()
+        if made is not None:
+            rows |= made.classes.class_of
+            self.classes = self.classes.put_first(made.classes.classes)
+            self.owner.remove(made)
+            made.note_written()
+        self.classes = self.classes.with_objects(rows)
+        self._undo.clear()
+        self._note_classes(rows)
+        self.save(quiet=True)
+
     # The file.
 
     @override
@@ -247,7 +279,7 @@ class ObjectClassAnnotation(FileAnnotation):
 
     def _show_written(self) -> None:
         written, self._written = self._written, None
-        if written is not None:
+        if written is not None and self.begun_for is None:
             self._take_stored(written)
 
     @classmethod
@@ -259,6 +291,7 @@ class ObjectClassAnnotation(FileAnnotation):
             used, known = layer.canvas.used, (weakref.ref(owner), weakref.ref(layer))
             used.highest_classified = partial(_find_highest, *known)
             layer.check_unlocked = partial(_check_unlocked, *known)
+            _follow_new(owner, layer)
 
     @classmethod
     @override
@@ -266,7 +299,8 @@ class ObjectClassAnnotation(FileAnnotation):
         cls, owner: Annotations, image: Any, files: Sequence[StoredFile]
     ) -> None:
         node = image_node(image)
-        begun = {} if node is None else {x.name: x for x in cls.of_image(owner, node)}
+        shown = [] if node is None else cls.of_image(owner, node)
+        begun = {x.name: x for x in shown if x.begun_for is None}
         for file in files:
             made = cls._open_file(owner, image, file)
             if made is None:
@@ -379,9 +413,44 @@ def _report_damaged(path: str, error: Exception) -> None:
 
 def find_classes(owner: Annotations, layer: Any) -> ObjectClassAnnotation | None:
     """Return the classes of the objects of a layer of labels; None for none yet."""
+    saver = getattr(layer, "saver", None)
+    begun_for = saver if saver in _begun else None
     address, name = image_address(layer), place_of_labels(layer)[1]
     kept = (x for x in owner if isinstance(x, ObjectClassAnnotation))
+    kept = (x for x in kept if x.begun_for is begun_for)
     return next((x for x in kept if (str(x.node), x.labels) == (address, name)), None)
+
+
+def _follow_new(owner: Annotations, layer: Any) -> None:
+    """Begin new labels without the classes of older ones of their name."""
+    saver, is_new = layer.saver, TARGET in layer.metadata and origin_of(layer) is None
+    if saver is None or saver in _begun or not is_new:
+        return
+    found = find_classes(owner, layer)
+    _begun.add(saver)
+    if found is not None and found.state.restored:
+        # What a process that ended has left is of these labels.
+        found.begun_for = saver
+    known = weakref.ref(owner), weakref.ref(layer)
+    saver.saved.connect(partial(_end_new, *known))
+
+
+def _end_new(
+    owner_of: Callable[[], Annotations | None], layer_of: Callable[[], Any], _: Any
+) -> None:
+    """Join the classes of new labels, once these are in the file, with older ones."""
+    owner, layer = owner_of(), layer_of()
+    is_saved = layer is not None and origin_of(layer) is not None
+    if owner is None or not is_saved or layer.saver not in _begun:
+        return
+    made = find_classes(owner, layer)
+    _begun.discard(layer.saver)
+    older = find_classes(owner, layer)
+    if made is not None:
+        made.begun_for = None
+        made.labels = place_of_labels(layer)[1]
+    if older is not None:
+        older.begin_anew(made)
 
 
 def _find_kept(
@@ -432,5 +501,7 @@ def begin_classes(owner: Annotations, layer: Any) -> ObjectClassAnnotation:
     if node is None:
         raise ValueError(NO_IMAGE)
     made = ObjectClassAnnotation(owner, node, place_of_labels(layer)[1])
+    saver = getattr(layer, "saver", None)
+    made.begun_for = saver if saver in _begun else None
     owner.add(made)
     return made
