@@ -80,6 +80,12 @@ BAD = {
 }
 
 
+def test_nothing_is_told_of_a_table_that_has_classes_alone(image):
+    rows = {"label": [1, 77, 78], "class": ["round", "long", "long"]}
+    write_feature_table(image, "nuclei_classes", pd.DataFrame(rows))
+    assert joined(image)[1] == []
+
+
 @pytest.mark.parametrize("case", BAD)
 def test_what_is_wrong_with_a_table_is_told_and_the_others_are_shown(image, case):
     frame, attributes, message = BAD[case]

@@ -72,6 +72,10 @@ def join_columns(
         return objects, [f"Table {name} has no column {LABEL} and is not shown."]
     for axis in outer.keys() & table.columns:
         table = table[table[axis] == outer[axis]].drop(columns=axis)
+    # The class of now is shown, not the one of the last save.
+    table = table.drop(columns=[WELL, FIELD, CLASS], errors="ignore")
+    if len(table.columns) == 1:
+        return objects, []  # as of a table of classes
     is_single = ~table[LABEL].duplicated(keep=False)
     is_known = table[LABEL].isin(objects[LABEL])
     lost = {
@@ -83,8 +87,6 @@ def join_columns(
         for what, count in lost.items()
         if count
     ]
-    # The class of now is shown, not the one of the last save.
-    table = table.drop(columns=[WELL, FIELD, CLASS], errors="ignore")
     table = table[is_single & is_known].set_index(LABEL)
     for title in table.columns:
         table[title], is_mixed = _clean_values(table[title])
