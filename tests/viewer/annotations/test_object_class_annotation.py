@@ -200,7 +200,7 @@ def test_classes_of_a_process_that_was_killed_are_restored(path, monkeypatch, us
     made._journal.close()
     user.answer = RESTORE
     viewer = opened(path, monkeypatch)
-    assert f"1 object of '{made.labels}'" in user.take_asked()[0][0]
+    assert f"classes of 1 object of '{made.labels}'" in user.take_asked()[0][0]
     (restored,) = owner_of(viewer).list_savable()
     assert dict(restored.classes.class_of) == {3: "round", 5: "long"}
     restored.save()

@@ -238,7 +238,9 @@ def describe_edits(
 
 def count_edits(kept: KeptEdits) -> str:
     """Return a text such as "2 edits and changed classes of 'mitosis'"."""
-    parts = [count_noun(kept.count, kept.noun)] if kept.count else []
+    # Of an object its class alone is kept.
+    kind = "classes of " * (kept.noun == "object")
+    parts = [f"{kind}{count_noun(kept.count, kept.noun)}"] if kept.count else []
     if kept.has_classes:
         parts.append("changed classes" if parts else "Changed classes")
     return f"{' and '.join(parts)} of '{shorten_name(kept.name)}'"
