@@ -150,7 +150,7 @@ class Session:
         self.annotations.position_of = lambda layer: (
             self.browser and self.browser.layers.position_of(layer)
         )
-        self.regions = RegionSteps(self.annotations, lambda: self.browser)
+        self.regions = RegionSteps(self.annotations, self.find_browsed)
         self.annotations.removed.connect(self.recovery.notice_removed)
         for layer in viewer.layers:
             self.annotations.attach(layer)
@@ -292,6 +292,11 @@ class Session:
         self.browsing.emit(self.browser)
         Window.current.show_browser(viewer)
         return self.browser
+
+    def find_browsed(self) -> Browser | None:
+        """Return what is browsed, but for what other layers have replaced."""
+        shown = self.browser
+        return None if shown is None or shown.layers.are_replaced else shown
 
     def copy_object(self, step: int) -> None:
         """Copy the selected object some sections further, and go there."""

@@ -7,6 +7,9 @@ import pytest
 from napari.components import ViewerModel
 
 from napari_ngff.store.hierarchy.node import open_node
+from napari_ngff.viewer.painting.new_labels import new_labels
+from napari_ngff.viewer.reader import read_paths
+from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.session import session_of
 from plates import SPACING
 from region_tables import SIDE, write_fractal_plate
@@ -99,3 +102,20 @@ def test_boxes_come_with_their_field_whenever_its_layers_tell(tmp_path):
         drawn = session.regions.drawn
         assert drawn.layer is shapes
         assert str(drawn.node).endswith(f"A/1/{browser.position.field}")
+
+
+def test_a_plate_whose_layers_are_gone_is_not_put_over_another_image(fractal, tmp_path):
+    viewer, browser = browsed(fractal)
+    viewer.layers.clear()
+    path = str(write_image(tmp_path / "f.zarr", shape=(48, 48)))
+    session_of(viewer).add(read_paths(path), path)
+    labels = viewer.add_layer(new_labels(viewer.layers[0]))
+    before = list(viewer.layers)
+    assert browser.title_of(labels) == ""
+    assert session_of(viewer).name_image(labels).endswith("of f.zarr")
+    press(viewer, ".")
+    assert list(viewer.layers) == before
+    viewer.layers.clear()
+    browser.show_field("A/1", "0")
+    other = viewer.add_points()
+    assert browser.title_of(other) == browser.title_of(viewer.layers[0]) != ""

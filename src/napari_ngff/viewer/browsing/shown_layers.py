@@ -95,6 +95,11 @@ class ShownLayers:
         """Return the layers that the user has not removed."""
         return self.slots.current_layers(self.viewer)
 
+    @property
+    def are_replaced(self) -> bool:
+        """Whether the user has removed all of them, and others are in the viewer."""
+        return bool(self.viewer.layers) and not self.by_slot()
+
     def labels(self) -> list[Any]:
         """List the layers of labels."""
         return [layer for slot, layer in self.by_slot().items() if slot[1] == "labels"]
@@ -300,8 +305,13 @@ class ShownLayers:
         if self.slots.take_channel(self.viewer, layer) or self._take_labels(layer):
             return False
         # Anything else lies on the field that is on screen, and is hidden with it. Only
-        # what was opened from a file, which has a path, belongs to no field.
-        if state.shown.position is not None and layer.source.path is None:
+        # what was opened from a file, which has a path, or lies on an image of another
+        # file, belongs to no field.
+        address = image_address(layer)
+        ours = map(image_address, self.by_slot().values())
+        is_apart = layer.source.path is not None or self.are_replaced
+        is_apart |= bool(address) and address not in ours
+        if state.shown.position is not None and not is_apart:
             self._extras[layer] = state.shown.position
         return False
 
