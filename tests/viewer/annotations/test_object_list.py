@@ -299,3 +299,15 @@ def test_an_overview_lists_no_objects(tmp_path, monkeypatch):
     objects.refresh()
     assert objects.listed is None
     assert "overview" in objects.failure
+
+
+def test_what_several_tables_lack_is_told_once(tmp_path, monkeypatch):
+    table = pd.DataFrame({"label": [3, 8, 77, 78], "size": [1, 2, 3, 4]})
+    tables = dict.fromkeys(("a", "b", "c"), table)
+    tables["d"] = table.drop(index=3)
+    monkeypatch.setattr(object_list, "_read_tables", lambda *_: (tables, []))
+    notes = [x for x in shown(layer_of(DISCS)).listed.notes if "ids have" in x]
+    assert [x.partition(" ids have")[0] for x in notes] == [
+        "Tables a, b and c: 2",
+        "Table d: 1",
+    ]

@@ -69,7 +69,7 @@ def join_columns(
         What is left out, a sentence each.
     """
     if LABEL not in table:
-        return objects, [f"Table {name} has no column {LABEL} and is not shown."]
+        return objects, [f"Table {name}: it has no column {LABEL} and is not shown."]
     for axis in outer.keys() & table.columns:
         table = table[table[axis] == outer[axis]].drop(columns=axis)
     # The class of now is shown, not the one of the last save.

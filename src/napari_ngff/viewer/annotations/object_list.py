@@ -43,6 +43,7 @@ from napari_ngff.viewer.painting.object_edits import (
 from napari_ngff.viewer.plans.layer_plan import is_joined, origin_of
 from napari_ngff.viewer.saving.layer_description import INDEX
 from napari_ngff.viewer.services.latest_task import LatestTask
+from napari_ngff.viewer.services.notices import join_names
 from napari_ngff.viewer.services.window import Signal
 
 if TYPE_CHECKING:
@@ -170,9 +171,13 @@ def list_objects(
     notes = [time.strftime("Read at %H:%M."), units, *doubts, *tables[1]]
     frame = frame.drop(columns=VOXELS)
     outer = {layer.axis_labels[axis]: index for axis, index in shown.planes.items()}
+    told: dict[str, list[str]] = {}
     for name, table in tables[0].items():
         frame, more = join_columns(frame, name, table, outer)
-        notes += more
+        for note in more:
+            told.setdefault(note.removeprefix(f"Table {name}: "), []).append(name)
+    for text, names in told.items():
+        notes.append(f"Table{'s' * (len(names) > 1)} {join_names(names)}: {text}")
     if INDEX in layer.features:
         rows = layer.features.drop(columns=LABEL, errors="ignore")
         # A class that nobody has painted has features, too, which is no fault.
