@@ -167,8 +167,10 @@ class ObjectTable(QWidget):
         self.legend = ObjectLegend(viewer, self)
         self.model = ObjectModel(self.objects, self)
         self.view: Any = QTableView(self)
+        self.view.setToolTip("Click an object to choose it and go there.")
         self.note = QLabel(self)
         self.read = QPushButton("List objects", self)
+        self.read.setToolTip("Reads all objects of the labels, with their sizes.")
         self._build_layout()
         # A stroke, or a film, has many steps.
         self._pause = QTimer(self)
