@@ -105,7 +105,7 @@ def test_boxes_are_on_the_pixels_that_ngio_reads(
             if "z" in axes:
                 plane = np.round(voxels[0, -3])
                 assert plane == min(read["z"].start + 1, SIZES["z"] - 1)
-    assert user.told == []
+    assert not [x for x in user.told if "tables" in x]  # of these regions
 
 
 def test_a_step_shows_the_plane_where_a_region_is_drawn(tmp_path, monkeypatch, user):
