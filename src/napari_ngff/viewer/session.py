@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +39,9 @@ from napari_ngff.viewer.layers.image_layers import (
     channel_count,
     image_layers,
     keep_selected,
+    look_now,
     show_value_alone,
+    untouched_look,
 )
 from napari_ngff.viewer.layers.label_owners import image_address
 from napari_ngff.viewer.layers.move_layers import (
@@ -251,6 +254,8 @@ class Session:
             return
         guard_values(layer)
         self._set_contrast(layer, origin)
+        if origin.given is None:
+            layer.metadata[KEY] = replace(origin, given=look_now(layer))
 
     def _set_contrast(self, layer: Image, origin: LayerOrigin) -> None:
         """Choose the range of the slider, and the limits where the file has none."""
@@ -424,8 +429,12 @@ class Session:
             if tuple(layer.contrast_limits) != before:
                 return
             limits = before if keep_limits else found.limits
+            given = untouched_look(layer)
             layer.contrast_limits_range = slider_range(limits, layer.dtype, found.span)
             layer.contrast_limits = limits
+            if given:  # else it has not all of its look yet
+                given["limits"] = look_now(layer)["limits"]
+                layer.metadata[KEY] = replace(layer.metadata[KEY], given=given)
 
         Window.current.run_work(lambda: measure_contrast(data), done)
 

@@ -44,11 +44,12 @@ def save_display(viewer: Viewer) -> None:
         answer = ask_question(qt_window_of(viewer), TITLE, text, answers)
     if answer == ALL_FIELDS:
         bar = FieldsBar(desc=TITLE, total=1)
+        settings = settings_shown(viewer, whole=True) or settings
         display_saving.save_display(viewer, settings, browser, bar.report)
     elif answer == FIELD and settings.differ:
         display_saving.save_display(viewer, settings)
     elif answer == FIELD:
-        show_info("Nothing to save.\nThe file has these display settings.")
+        show_info("Nothing to save.\nNo display setting was changed.")
 
 
 def forget_display(viewer: Viewer) -> None:

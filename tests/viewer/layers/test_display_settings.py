@@ -8,6 +8,8 @@ import shutil
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 from napari.components import ViewerModel
 
 from judges import container, read_by_ome_zarr, validate_models
@@ -21,6 +23,8 @@ from napari_ngff.viewer.browsing.display_saving import (
     save_settings,
     settings_shown,
 )
+from napari_ngff.viewer.browsing.layer_swap import swap_layer
+from napari_ngff.viewer.reader import read_paths
 from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.session import session_of
 from plates import AXES, write_array, write_group
@@ -164,12 +168,62 @@ def test_only_what_was_changed_is_other_in_the_file(tmp_path):
     assert omero_of(folder) == expected
 
 
+WINDOWS = st.one_of(
+    st.none(),
+    st.dictionaries(
+        st.sampled_from(["start", "end", "min", "max"]),
+        st.one_of(
+            st.integers(-(2**70), 2**70),
+            st.floats(allow_nan=True, allow_infinity=True),
+            st.sampled_from([1000, 1000.0, 65535, "5", None]),
+        ),
+    ),
+)
+
+
+@given(st.lists(WINDOWS, min_size=2, max_size=2), st.sampled_from([2, 3]))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@example([{"start": 1000, "end": 1000}, {"start": 5, "end": 5.0000001}], 3)
+def test_what_nobody_touched_is_not_written(tmp_path_factory, windows, zarr_format):
+    channels = [{"label": "A"}, {"label": "B", "color": "FF0000"}]
+    for channel, window in zip(channels, windows, strict=True):
+        channel |= {} if window is None else {"window": window}
+    folder = tmp_path_factory.mktemp("windows") / "a.ome.zarr"
+    write(folder, zarr_format, {"channels": channels})
+    before = json.dumps(omero_of(folder))
+    viewer = opened(folder)
+    assert not settings_shown(viewer).differ
+    save(viewer)
+    assert json.dumps(omero_of(folder)) == before
+    viewer.layers[0].name = "cells: nuclei"
+    viewer.layers[1].visible = False
+    for _ in range(2):
+        save(viewer)
+        found = json.loads(before)["channels"]
+        found[0] |= {"label": "nuclei", "active": True}
+        found[1] |= {"active": False}
+        assert json.dumps(omero_of(folder)["channels"]) == json.dumps(found)
+    # Another field in the same layer: contrast is kept, and nobody has changed it.
+    other = write(folder.parent / "b.ome.zarr", zarr_format, OMERO)
+    for layer, data in zip(viewer.layers, read_paths(str(other)), strict=True):
+        swap_layer(layer, data)
+    shown = settings_shown(viewer).shown
+    assert [x.window for x in shown.channels] == [
+        x.window for x in settings_shown(opened(other)).shown.channels
+    ]
+    viewer.layers[0].contrast_limits = (3, 4)
+    save(viewer)
+    assert omero_of(other)["channels"][0]["window"]["end"] == 4
+    assert omero_of(other)["channels"][1]["window"] == OMERO["channels"][1]["window"]
+
+
 def test_other_fields_get_what_is_shown_and_keep_their_planes(tmp_path):
-    first, second = (write(tmp_path / f"{x}.ome.zarr") for x in "ab")
+    first, second = (write(tmp_path / f"{x}.ome.zarr", omero=OMERO) for x in "ab")
     viewer = opened(first)
     change(viewer)
+    everything = settings_shown(viewer, whole=True)
     node = open_node(str(second))
-    save_settings(node, settings_shown(viewer), begin_transaction)
+    save_settings(node, everything, begin_transaction)
     assert omero_of(second)["rdefs"] == OMERO["rdefs"]
     assert omero_of(second)["channels"][0]["window"]["end"] == 4000
 

@@ -30,7 +30,9 @@ from napari_ngff.viewer.layers.image_layers import (
     forget_settings,
     keep_settings,
     layer_name,
+    look_now,
     stated_limits,
+    untouched_look,
     visible_channels,
 )
 from napari_ngff.viewer.layers.move_layers import host_image, place_on_sliders
@@ -94,10 +96,18 @@ class DisplaySettings:
         return self.shown != self.picture.omero
 
 
-def settings_shown(viewer: ViewerModel) -> DisplaySettings | None:
+def settings_shown(
+    viewer: ViewerModel, *, whole: bool = False
+) -> DisplaySettings | None:
     """Return the settings that the layers of one image show; None without an image.
 
     It is the image of the selected layer, also of labels; else the topmost visible one.
+
+    Parameters
+    ----------
+    whole
+        Whether what nobody has changed is as it is shown, too, for other fields; but
+        not the sliders.
     """
     layers: list[Any] = [layer for layer in viewer.layers if _shows_image(layer)]
     addresses = [str(layer.metadata[KEY].node) for layer in layers]
@@ -108,7 +118,7 @@ def settings_shown(viewer: ViewerModel) -> DisplaySettings | None:
     chosen = [x for at, x in zip(addresses, layers, strict=True) if at == wanted]
     # Of an image that was opened twice, the one that is selected.
     chosen.sort(key=lambda layer: picture_of(layer) is plan)
-    return _describe_layers(viewer, chosen) if chosen else None
+    return _describe_layers(viewer, chosen, whole) if chosen else None
 
 
 def _shows_image(layer: Layer) -> bool:
@@ -119,7 +129,9 @@ def _shows_image(layer: Layer) -> bool:
     return is_image and picture is not None and not picture.multiscale
 
 
-def _describe_layers(viewer: ViewerModel, layers: Sequence[Image]) -> DisplaySettings:
+def _describe_layers(
+    viewer: ViewerModel, layers: Sequence[Image], whole: bool
+) -> DisplaySettings:
     picture: LayerPlan = layers[0].metadata[KEY].picture
     by_channel = {layer.metadata[KEY].channel or 0: layer for layer in layers}
     omero, count = picture.omero or Omero(), channel_count(picture)
@@ -130,11 +142,20 @@ def _describe_layers(viewer: ViewerModel, layers: Sequence[Image]) -> DisplaySet
         i: choose_colormap(stated[i], i, count, omero) for i in unstated | {*by_channel}
     }
     names = {i: ensure_colormap(colormap).name for i, colormap in maps.items()}
-    as_read = {i for i, x in by_channel.items() if x.colormap.name == names[i]}
+    same = {i: untouched_look(x) for i, x in by_channel.items() if i < known}
+    same = {i: {} if whole else same.get(i, {}) for i in by_channel}
+    as_read = {
+        i
+        for i, x in by_channel.items()
+        if "colormap" in same[i] or x.colormap.name == names[i]
+    }
     # Whoever gives one channel a colour no longer wants all of them grey.
     greyscale = omero.greyscale and len(as_read) == len(by_channel)
     visible = visible_channels(stated[:count])
-    is_other = any(x.visible != visible[i] for i, x in by_channel.items())
+    seen = {
+        i: "visible" in same[i] or x.visible == visible[i]
+        for i, x in by_channel.items()
+    }
     for i in unstated:
         window = ContrastWindow(*dtype_range(layers[0].dtype) * 2)
         color, _ = brightest_color(maps[i])
@@ -143,22 +164,29 @@ def _describe_layers(viewer: ViewerModel, layers: Sequence[Image]) -> DisplaySet
         one = stated[i]
         now = channel_of({k: getattr(layer, k) for k in LOOK}, layer.dtype) or one
         name = layer_name(picture.name, one, i, count)
-        is_named = name in (layer.name, NUMBERED.sub("", layer.name))
-        keeps_color = greyscale or (one.color and not omero.greyscale)
+        is_named = "name" in same[i] or name in (
+            layer.name,
+            NUMBERED.sub("", layer.name),
+        )
+        has_color = one.color or "colormap" in same[i]
+        keeps_color = greyscale or (has_color and not omero.greyscale)
         colored = one if keeps_color and i in as_read else now
-        limits = tuple(map(float, layer.contrast_limits))
+        limits, window = look_now(layer)["limits"], one.window or ContrastWindow()
+        is_stated = limits in (stated_limits(one), (window.start, window.end))
+        active = one.active if all(seen.values()) and i < known else visible[i]
+        active = active if seen[i] else now.active
         stated[i] = Channel(
             one.label if is_named else layer.name.removeprefix(f"{picture.name}: "),
             colored.color,
-            one.window if limits == stated_limits(one) else now.window,
-            now.active if is_other or i >= known else one.active,
+            one.window if "limits" in same[i] or is_stated else now.window,
+            active,
             colored.inverted,
         )
     shown = replace(
         omero,
         channels=tuple(stated[: max(known, count)]),
         greyscale=greyscale,
-        **_planes_shown(viewer, layers[0], picture),
+        **({} if whole else _planes_shown(viewer, layers[0], picture)),
     )
     colormaps = {x.name: x.colormap for x in layers if not _is_ramp(x.colormap)}
     left_out = [f"colormap {x.name} of {name}" for name, x in colormaps.items()]
@@ -310,7 +338,12 @@ def note_saved(layers: Iterable[Layer], settings: DisplaySettings, path: str) ->
         origin = origin_of(layer)
         if origin and origin.picture and str(origin.node) == address:
             shown = replace(origin.picture, omero=settings.shown, keeps_display=is_kept)
-            layer.metadata[KEY] = replace(origin, picture=shown)
+            origin = replace(origin, picture=shown)
+            if origin.given is not None:
+                # Of settings that were forgotten, all is as if it had been changed.
+                given = untouched_look(layer) if path else {}
+                origin = replace(origin, given=given)
+            layer.metadata[KEY] = origin
     return is_kept
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, BlankArray, LazyArray
+from napari_ngff.viewer.layers.image_layers import untouched_look
 from napari_ngff.viewer.painting.brush import PAINTING
 from napari_ngff.viewer.painting.layer_classes import KEYS
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
@@ -110,7 +112,8 @@ def swap_layer(layer: Layer, data: LayerData) -> bool:
 def _exchange_data(layer: Layer, data: LayerData, levels: Sequence[Any]) -> bool:
     if layer_kind(layer) == "labels":
         return exchange_labels(layer, data)
-    layer.metadata[KEY] = data[1]["metadata"][KEY]
+    origin, given = data[1]["metadata"][KEY], untouched_look(layer)
+    layer.metadata[KEY] = replace(origin, given=given)
     layer.data = levels if layer.multiscale else levels[0]
     return True
 
@@ -162,6 +165,8 @@ def look_of(layer: Layer) -> dict[str, Any]:
     """Return the attributes of a layer that the next field keeps; see `apply_look`."""
     names = LOOK + CONTRAST * (layer_kind(layer) == "image")
     look = {name: getattr(layer, name) for name in names if hasattr(layer, name)}
+    if layer_kind(layer) == "image":
+        look["given"] = untouched_look(layer)
     if isinstance(layer, OMEZarrLabels):
         look["tool"] = layer.describe_tool()
         look["only_over"] = layer.only_over
@@ -177,6 +182,9 @@ def apply_look(layer: Layer, look: dict[str, Any]) -> None:
         if name == "mode" and not layer.editable:
             continue
         setattr(layer, name, look[name])
+    if "given" in look:
+        origin = replace(layer.metadata[KEY], given=look["given"])
+        layer.metadata[KEY] = origin
     if isinstance(layer, OMEZarrLabels) and "tool" in look:
         # The size in voxels is that at the zoom of the field before.
         layer.take_brush(look["tool"])

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from napari.components import ViewerModel
-    from napari.layers import Layer
+    from napari.layers import Image, Layer
 
     from napari_ngff.metadata.model import JSON, Omero
     from napari_ngff.store.arrays.lazy_array import ArraySource
@@ -211,6 +211,22 @@ def image_layers(
             keywords["contrast_limits"] = limits
         layers.append((data, keywords, "image"))
     return layers
+
+
+def look_now(layer: Image) -> dict[str, Any]:
+    """Return what a layer shows of a channel."""
+    return {
+        "name": layer.name,
+        "visible": layer.visible,
+        "colormap": layer.colormap.name,
+        "limits": tuple(map(float, layer.contrast_limits)),
+    }
+
+
+def untouched_look(layer: Image) -> dict[str, Any]:
+    """Return what a layer was given, and shows still, since nobody has changed it."""
+    now, given = look_now(layer), layer.metadata[KEY].given or {}
+    return {key: value for key, value in given.items() if value == now[key]}
 
 
 def _channel_window(

@@ -303,6 +303,9 @@ class LayerOrigin:
     saved_place
         Matrix from its voxels to the world, by the position that was saved last; None
         for a layer whose position is as it was opened.
+    given
+        What the layer of a channel was given, of what nobody has changed since; None
+        before it is shown.
     """
 
     node: Node
@@ -314,6 +317,7 @@ class LayerOrigin:
     is_compared: bool = False
     saved_name: str = ""
     saved_place: Matrix | None = field(default=None, compare=False)
+    given: Mapping[str, Any] | None = field(default=None, compare=False)
 
     @property
     def label_name(self) -> str:
