@@ -214,6 +214,8 @@ def annotated(tmp_path_factory):
             image.add_table(f"of {backend}", table, backend=backend)
         rois = image.build_image_roi_table("whole")
         image.add_table("rois", rois, backend="csv")
+        masks = image.build_masking_roi_table("nuclei")
+        image.add_table("masks", masks, backend="csv")
     (top / "cells.points").mkdir()
     (top / "cells.points/a%2Fb.csv").write_text("y,x\n1,2\n")
     (top / "cells.shapes").mkdir()
@@ -223,7 +225,7 @@ def annotated(tmp_path_factory):
 
 def test_tables_have_the_index_that_ngio_gives_them(annotated):
     image, judge = napari_ngff.open(annotated), container(annotated)
-    names = ["of csv", "of parquet", "of json", "of anndata", "rois"]
+    names = ["of csv", "of parquet", "of json", "of anndata", "rois", "masks"]
     assert list(image.tables) == names
     for name in names:
         with warnings.catch_warnings():
@@ -242,7 +244,7 @@ def test_a_damaged_table_says_so_when_it_is_asked_for(annotated, tmp_path):
     (file,) = (folder / "tables/of csv").glob("*.csv")
     file.unlink()
     image = napari_ngff.open(folder)
-    assert len(image.tables) == 5
+    assert len(image.tables) == 6
     with pytest.raises(napari_ngff.CorruptDataError, match="of csv has no file"):
         image.tables["of csv"]
 
@@ -256,6 +258,17 @@ def test_annotations_of_an_image_are_listed(annotated):
         *labels,
         ("points", "a/b"),
         ("shapes", "cells"),
-        ("roi_table", "rois"),
+        ("regions", "rois"),
+        ("regions", "masks"),
     ]
     assert all(Path(one.path).exists() for one in found)
+
+
+def test_regions_beside_an_image_are_listed_in_place_of_its_own(annotated, tmp_path):
+    folder = shutil.copytree(annotated, tmp_path / "cells.ome.zarr")
+    beside = tmp_path / "cells.regions/rois.json"
+    beside.parent.mkdir()
+    beside.write_text("{}")
+    found = napari_ngff.open(folder).annotations
+    regions = {one.name: one.path for one in found if one.kind == "regions"}
+    assert regions == {"rois": str(beside), "masks": f"{folder}/tables/masks"}

@@ -24,12 +24,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 from napari_ngff.errors import NodeNotFoundError, OMEZarrError, UnsupportedError
+from napari_ngff.labels.object_classes import CLASSES_KEY
 from napari_ngff.labels.places.sidecar import folders_of, open_sidecars
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
 from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.hierarchy.node import Node, open_node, unreadable_problem
-from napari_ngff.store.hierarchy.summary import list_branches, list_tables
+from napari_ngff.store.hierarchy.summary import (
+    list_branches,
+    list_region_tables,
+    list_tables,
+)
 from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid, open_pyramids
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.store.write.zip_unpacking import unpack_hierarchy
@@ -167,7 +172,7 @@ class ListedAnnotation(NamedTuple):
     Attributes
     ----------
     kind
-        "labels", "points", "shapes", "classes" (of objects) or "roi_table".
+        "labels", "points", "shapes", "classes" (of objects) or "regions".
     name
         Of it, among those of its kind.
     path
@@ -179,11 +184,13 @@ class ListedAnnotation(NamedTuple):
     path: str
 
 
-FILES = {"points": ".csv", "shapes": ".geojson", "classes": ".json"}
+FILES = {
+    "points": ".csv",
+    "shapes": ".geojson",
+    "classes": ".json",
+    "regions": ".json",
+}
 """Kinds that are files beside an image -> their ending."""
-
-CLASSES = "napari-ngff"
-"""Key of the attributes of a table of classes of objects."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -265,12 +272,14 @@ class Image(OpenedGroup):
                 for file in sorted(folder.glob(f"*{ending}")):
                     name = unquote(file.name.removesuffix(ending))
                     found.append(ListedAnnotation(kind, name, str(file)))
+        # Regions beside the image are shown in place of those in it.
+        beside = {one.name for one in found if one.kind == "regions"}
+        regions = {*list_region_tables(self.node)} - beside
         for name in list_tables(self.node):
             with suppress(OMEZarrError):  # `tables` raises the reason
                 table = self.node.child(f"tables/{name}")
-                kind = "classes" if CLASSES in table.attributes else ""
-                kind = kind or str(table.attributes.get("type"))
-                if kind in ("classes", "roi_table"):
+                kind = "classes" if CLASSES_KEY in table.attributes else "regions"
+                if kind == "classes" or name in regions:
                     found.append(ListedAnnotation(kind, name, str(table)))
         return tuple(found)
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 MARKS = ("locked", "hidden")
 
+CLASSES_KEY = "napari-ngff"
+"""Key of the attributes of a table that has what ngio does not know: the classes."""
+
 LOCKED = "Object {} is '{}', a class that is locked. Unlock it by its padlock first."
 
 

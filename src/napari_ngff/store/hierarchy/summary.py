@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -130,6 +131,17 @@ def list_tables(node: Node) -> tuple[str, ...]:
         return tuple(n for n in inside if not n.startswith(".") and n != "zarr.json")
     names = listed if isinstance(listed, list) else []
     return tuple(name for name in names if isinstance(name, str) and name)
+
+
+def list_region_tables(node: Node) -> tuple[str, ...]:
+    """List the tables of an image that have regions."""
+    names = []
+    with suppress(OMEZarrError, OSError):  # the inspector tells of a damaged list
+        for name in list_tables(node):
+            # Tables of old versions state no type; their names do.
+            kind = node.child(f"tables/{name}").attributes.get("type", name)
+            names += [name] * ("roi_table" in str(kind).lower())
+    return tuple(names)
 
 
 def _describe_tables(node: Node, problems: list[Problem]) -> JSON:

@@ -20,6 +20,7 @@ from napari_ngff.errors import (
     OMEZarrError,
 )
 from napari_ngff.labels.object_classes import (
+    CLASSES_KEY,
     ClassChanges,
     ObjectClasses,
     dump_list,
@@ -46,9 +47,6 @@ if TYPE_CHECKING:
 ENDING = "_classes"
 CLASS = "class"
 FILE = "table.csv"
-
-OWN = "napari-ngff"
-"""Key of the attributes that has what ngio does not know: the list of classes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +87,7 @@ def list_class_tables(node: Node) -> dict[str, str]:
 def _labels_of(node: Node, name: str) -> str:
     """Return the name of the label image of a table of classes; "" for other tables."""
     attributes = node.child(f"tables/{name}").attributes
-    return region_of(attributes) if OWN in attributes else ""
+    return region_of(attributes) if CLASSES_KEY in attributes else ""
 
 
 def read_class_table(node: Node, name: str) -> ObjectClassTable:
@@ -118,7 +116,7 @@ def read_class_table(node: Node, name: str) -> ObjectClassTable:
             f"{where} has labels with fractions, or several rows for one label.",
             remedy="Correct the table by the program that wrote it.",
         )
-    stated = node.child(f"tables/{name}").attributes[OWN]
+    stated = node.child(f"tables/{name}").attributes[CLASSES_KEY]
     listed = parse_list(stated.get("classes") if isinstance(stated, dict) else None)
     pairs = labels_of.astype(int).tolist(), known[CLASS].astype(str).tolist()
     class_of = dict(zip(*pairs, strict=True))
@@ -280,7 +278,7 @@ def _describe(table: ObjectClassTable) -> JSON:
         "instance_key": LABEL,
         "region": {"path": f"../labels/{table.labels}"},
         "categorical_columns": [CLASS],
-        OWN: {"classes": dump_list(table.classes.classes)},
+        CLASSES_KEY: {"classes": dump_list(table.classes.classes)},
     }
 
 

@@ -10,7 +10,6 @@ https://biovisioncenter.github.io/ngio/stable/table_specs/table_types/roi_table/
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,6 @@ import numpy as np
 from napari_ngff.errors import (
     ConflictError,
     CorruptDataError,
-    OMEZarrError,
     UnsupportedError,
 )
 from napari_ngff.labels.places.label_location import name_key
@@ -94,17 +92,6 @@ class RegionTable:
     frame: Any = None
     index: str = ""
     file: tuple[str, Revision | None] = ("", None)
-
-
-def list_region_tables(node: Node) -> tuple[str, ...]:
-    """List the tables of an image that have regions."""
-    names = []
-    with suppress(OMEZarrError, OSError):  # the inspector tells of a damaged list
-        for name in list_tables(node):
-            # Tables of old versions state no type; their names do.
-            kind = node.child(f"tables/{name}").attributes.get("type", name)
-            names += [name] * ("roi_table" in str(kind).lower())
-    return tuple(names)
 
 
 def read_region_table(node: Node, name: str, axes: Sequence[RegionAxis]) -> RegionTable:

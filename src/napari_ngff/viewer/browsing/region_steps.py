@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import OMEZarrError, error_text
+from napari_ngff.store.hierarchy.summary import list_region_tables
 from napari_ngff.viewer.annotations.drawn_annotation import DrawnAnnotation, file_order
 from napari_ngff.viewer.annotations.file_annotation import find_image_shown, image_node
 from napari_ngff.viewer.annotations.region_table import (
     RegionAxis,
     RegionTable,
-    list_region_tables,
     planes_of,
     read_region_table,
 )

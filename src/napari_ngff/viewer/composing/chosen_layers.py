@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import UnsupportedError
+from napari_ngff.labels.object_classes import CLASSES_KEY
 from napari_ngff.metadata.transform import join_matrix
 from napari_ngff.store.convert.conversion_plan import TABLES, read_table
 from napari_ngff.store.hierarchy.summary import list_tables
 from napari_ngff.viewer.annotations.annotations import CopiedPart, ImageCopy
 from napari_ngff.viewer.annotations.file_annotation import image_node
-from napari_ngff.viewer.annotations.object_class_table import OWN
 from napari_ngff.viewer.composing.composition import name_labels
 from napari_ngff.viewer.composing.layer_axes import layer_axes, ome_order, place_of
 from napari_ngff.viewer.layers.image_layers import channel_count
@@ -166,14 +166,18 @@ def _plan_table(copy: ImageCopy, image: Node, name: str) -> CopiedPart | str | N
     if labels and copy.labels.get(labels) != labels:
         # Classes of objects go along as their annotation has them.
         return (
-            None if OWN in attributes else f"no labels '{labels}' are in the new file"
+            None
+            if CLASSES_KEY in attributes
+            else f"no labels '{labels}' are in the new file"
         )
     # Regions count from the first voxel, wherever that is; tables of old versions of
     # ngio state no type.
     if copy.is_scaled and "roi" in str(attributes.get("type", name)).lower():
         return "the voxels have another size in the new file"
     if image.location.source.list_names(image.location.path) is None:
-        return None if OWN in attributes else "its server does not list its files"
+        return (
+            None if CLASSES_KEY in attributes else "its server does not list its files"
+        )
     return CopiedPart(f"table '{name}'", partial(read_table, image, name))
 
 
