@@ -291,6 +291,7 @@ class Session:
             if older is not None:
                 older.close()
             self.browser = Browser(self.annotations, node)
+            self.annotations.browsed = str(node)
             NavigationKeys(self.browser)  # the viewer has it, until the browser closes
         assert self.browser is not None
         self.recovery.watch_browser(self.browser)

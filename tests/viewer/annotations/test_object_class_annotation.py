@@ -22,6 +22,7 @@ from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.object_edits import find_new_id
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.plans.layer_plan import KEY
+from napari_ngff.viewer.reader import read_paths
 from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.viewer.services.window import RESTORE, Window
 from napari_ngff.viewer.session import session_of
@@ -351,6 +352,20 @@ def test_number_keys_mean_the_same_in_the_next_field(tmp_path, monkeypatch, user
     name = found.labels
     assert stored(path / "A/1/0") == {name: {3: "round", 4: "long"}}
     assert stored(path / "A/2/0") == {name: {9: "long"}}
+
+
+def test_number_keys_mean_nothing_in_another_file(path, tmp_path, monkeypatch, user):
+    plate = write_plate(tmp_path / "a.ome.zarr", grid=(1, 2), fields=1)
+    viewer = opened(plate, monkeypatch)
+    session_of(viewer).browser.show_field("A/1", "0")
+    classify(viewer, 3, "round").save()
+    viewer.layers.clear()
+    for place in (path, write_image(tmp_path / "other.ome.zarr", shape=(32, 32))):
+        session_of(viewer).add(read_paths(str(place)), str(place))
+        layer = labels_in(viewer)
+        assert known_classes(owner_of(viewer), layer).names == []
+        assert classify(viewer, 3, "flat").classes.names == ["flat"]
+        viewer.layers.clear()
 
 
 def test_an_image_that_cannot_be_written_has_them_beside_it(

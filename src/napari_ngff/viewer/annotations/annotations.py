@@ -289,6 +289,8 @@ class Annotations:
     title_of, position_of
         Name the field that a layer shows or belongs to, "" for none; and identify it,
         None for none.
+    browsed
+        Address of the plate or collection that is browsed; "" for none.
     """
 
     changed = Signal()
@@ -306,6 +308,7 @@ class Annotations:
         self.has_images, self.selected_before = False, None
         self.title_of: Callable[[Any], str] = lambda _: ""
         self.position_of: Callable[[Any], object] = lambda _: None
+        self.browsed = ""
 
     def follow_fields(self) -> None:
         """Follow what all layers show now, as other fields are on screen."""

@@ -64,10 +64,13 @@ NO_IMAGE = "Show the image or the field of these labels first: classes belong to
 
 NO_OBJECT = "No object is chosen. Click one by Choose by click, or type its id."
 
-_in_use: weakref.WeakKeyDictionary[Annotations, tuple[ObjectClass, ...]] = (
+_in_use: weakref.WeakKeyDictionary[Annotations, tuple[str, tuple[ObjectClass, ...]]] = (
     weakref.WeakKeyDictionary()
 )
-"""The classes that were used last: a number key means the same in the next field."""
+"""What is browsed, and the classes that were used there last.
+
+A number key means the same in the next field, and nothing in another file.
+"""
 
 _begun: weakref.WeakSet[Any] = weakref.WeakSet()
 """Savers of new labels before the first save: older labels of the same name have other
@@ -95,7 +98,7 @@ class ObjectClassAnnotation(FileAnnotation):
     def __init__(self, owner: Annotations, node: Node, labels: str) -> None:
         super().__init__(owner, node)
         self.labels, self._top = labels, f"{node}/tables/"
-        self.classes = ObjectClasses(_in_use.get(owner, ()))
+        self.classes = ObjectClasses(_find_in_use(owner, str(node)))
         # Label of an object -> number of its last change.
         self._changed: dict[int, int] = {}
         # Objects and their classes before a change, with a class that it removed.
@@ -222,7 +225,7 @@ class ObjectClassAnnotation(FileAnnotation):
         # First: whoever is told asks at once what is unsaved.
         self._changed |= dict.fromkeys(labels, self._changes + 1)
         self._edited |= dict.fromkeys(names, self._changes + 1)
-        _in_use[self.owner] = self.classes.classes
+        _in_use[self.owner] = self.owner.browsed, self.classes.classes
         self.note_change()
 
     def begin_anew(self, made: ObjectClassAnnotation | None) -> None:
@@ -453,6 +456,12 @@ def _end_new(
         older.begin_anew(made)
 
 
+def _find_in_use(owner: Annotations, address: str) -> tuple[ObjectClass, ...]:
+    browsed, classes = _in_use.get(owner, ("", ()))
+    is_there = browsed == owner.browsed != "" and address.startswith(browsed)
+    return classes if is_there else ()
+
+
 def _find_kept(
     owner: Callable[[], Annotations | None], layer: Callable[[], Any]
 ) -> ObjectClassAnnotation | None:
@@ -481,7 +490,9 @@ def _check_unlocked(
 def known_classes(owner: Annotations, layer: Any) -> ObjectClasses:
     """Return the classes of the objects of a layer, or those that were used last."""
     found = find_classes(owner, layer)
-    return ObjectClasses(_in_use.get(owner, ())) if found is None else found.classes
+    if found is not None:
+        return found.classes
+    return ObjectClasses(_find_in_use(owner, image_address(layer)))
 
 
 def begin_classes(owner: Annotations, layer: Any) -> ObjectClassAnnotation:

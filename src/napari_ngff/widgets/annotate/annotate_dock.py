@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
 
     from napari_ngff.viewer.browsing.annotation import AnnotationRound
-    from napari_ngff.viewer.browsing.browser import Browser
 
 OTHER_KINDS = (LabelKind.OBJECTS, LabelKind.CLASSES)
 """What labels become, by the number of the page that is shown."""
@@ -81,7 +80,6 @@ class RoundBar(QGroupBox):
         super().__init__("Fields", parent)
         self._viewer = viewer
         self.annotation: AnnotationRound | None = None
-        self._browser: Browser | None = None
         self._regions = session_of(viewer).regions
         self._following, self._following_round = Connections(self), Connections(self)
         self.begin, self.previous, self.next, self.todo, self.browse = make_buttons(
@@ -157,7 +155,6 @@ class RoundBar(QGroupBox):
             self.annotation.close()
             self.annotation = None
         self._following.end()
-        self._browser = browser
         if browser is not None:
             self._following.connect(browser.position_changed, self.showRound)
             self._following.connect(browser.busy, self._regions.follow)
@@ -185,7 +182,8 @@ class RoundBar(QGroupBox):
 
     def showRound(self) -> None:
         """Show the field; while all are annotated, its state and how many are done."""
-        annotation, browser = self.annotation, self._browser
+        annotation = self.annotation
+        browser = session_of(self._viewer).find_browsed()
         self._show_regions()
         other = "" if annotation is None else labels_in_hand(self._viewer)
         is_other = annotation is None or other not in ("", annotation.name)
@@ -220,7 +218,8 @@ class RoundBar(QGroupBox):
     def _show_regions(self) -> None:
         """Show the tables of regions of the image on screen."""
         regions = self._regions
-        self.setVisible(self._browser is not None or bool(regions.shown[0]))
+        browsed = session_of(self._viewer).find_browsed()
+        self.setVisible(browsed is not None or bool(regions.shown[0]))
         self.setTitle("Regions")
         self.place.setText(regions.place)
         self.regions.setVisible(bool(regions.shown[0]))  # an overview has none
