@@ -8,23 +8,13 @@ import pytest
 from napari_ngff.metadata.model import Reference
 from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.session import session_of
-from recovering import User, opened
+from recovering import opened
 from scenes import NM, end, image, link, numbered, system
 
 SHAPES = {2: (32, 40), 3: (5, 32, 40)}
 PIXELS = [[3, 5], [20, 9], [11, 30]]
 TURN = np.array([[0.8, 0.6, 3.0], [-0.6, 0.8, 90.0], [0, 0, 1]])
 SIZE = [4, 6]
-
-
-@pytest.fixture
-def user(tmp_path, monkeypatch):
-    person = User()
-    person.told = []
-    person.notify = lambda text, **_: person.told.append(text)
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setattr(Window, "current", person)
-    return person
 
 
 @pytest.fixture(params=["yx", "zyx"])

@@ -24,18 +24,10 @@ from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.plans.layer_plan import KEY
 from napari_ngff.viewer.reader import read_paths
 from napari_ngff.viewer.samples import write_image, write_plate
-from napari_ngff.viewer.services.window import RESTORE, Window
+from napari_ngff.viewer.services.window import RESTORE
 from napari_ngff.viewer.session import session_of
 from object_tables import read_classes, stored
 from recovering import User, be_asked, idle, opened
-
-
-@pytest.fixture
-def user(tmp_path, monkeypatch):
-    person = User()
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setattr(Window, "current", person)
-    return person
 
 
 @pytest.fixture

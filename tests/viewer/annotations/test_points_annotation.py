@@ -23,19 +23,7 @@ from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.services.window import DISCARD, RESTORE, Window
 from napari_ngff.viewer.session import session_of
 from plates import write_plate
-from recovering import BusyUser, User, idle, opened
-
-
-@pytest.fixture
-def user(tmp_path, monkeypatch):
-    person = User()
-    person.told = []
-    monkeypatch.setattr(
-        User, "notify", lambda self, text, **_: self.told.append(text), raising=False
-    )
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setattr(Window, "current", person)
-    return person
+from recovering import BusyUser, idle, opened
 
 
 @pytest.fixture

@@ -15,11 +15,11 @@ from napari_ngff.viewer.composing.chosen_layers import (
     plan_annotations,
 )
 from napari_ngff.viewer.painting.painted_layers import as_layer
-from napari_ngff.viewer.services.window import RESTORE, Window
+from napari_ngff.viewer.services.window import RESTORE
 from napari_ngff.viewer.session import session_of
 from plates import pixels
 from plates import write_image as write_axes
-from recovering import User, opened
+from recovering import opened
 from region_tables import write_boxes
 
 PLACES = {
@@ -28,18 +28,6 @@ PLACES = {
     "tczyx": {"t": (3.0, 1), "z": (0.3, 50), "y": (0.5, 7), "x": (2.0, 100)},
 }
 SIZES = {"t": 3, "c": 2, "z": 4, "y": 40, "x": 60}
-
-
-@pytest.fixture
-def user(tmp_path, monkeypatch):
-    person = User()
-    person.told = []
-    monkeypatch.setattr(
-        User, "notify", lambda self, text, **_: self.told.append(text), raising=False
-    )
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setattr(Window, "current", person)
-    return person
 
 
 def image_in(tmp_path, axes="yx", zarr_format=3):

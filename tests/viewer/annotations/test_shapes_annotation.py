@@ -10,11 +10,10 @@ from napari.layers import Shapes
 
 from napari_ngff import convert
 from napari_ngff.viewer.samples import write_image
-from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.session import session_of
 from plates import pixels
 from plates import write_image as write_axes
-from recovering import User, opened
+from recovering import opened
 
 FLAT = {
     "rectangle": [(1, 2), (1, 9), (7, 9), (7, 2)],
@@ -30,18 +29,6 @@ PLACES = {
     "zyx": {"z": (2.0, 5), "y": (0.5, 7), "x": (0.25, -3)},
     "tczyx": {"t": (3.0, 1), "z": (0.3, 50), "y": (0.5, 7), "x": (2.0, 100)},
 }
-
-
-@pytest.fixture
-def user(tmp_path, monkeypatch):
-    person = User()
-    person.told = []
-    monkeypatch.setattr(
-        User, "notify", lambda self, text, **_: self.told.append(text), raising=False
-    )
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setattr(Window, "current", person)
-    return person
 
 
 def image_of(viewer):
