@@ -26,7 +26,7 @@ from urllib.parse import unquote
 from napari_ngff.errors import NodeNotFoundError, OMEZarrError, UnsupportedError
 from napari_ngff.labels.object_classes import CLASSES_KEY
 from napari_ngff.labels.places.sidecar import folders_of, open_sidecars
-from napari_ngff.metadata.model import GroupKind
+from napari_ngff.metadata.model import JSON, Acquisition, Channel, GroupKind, Problem
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
 from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.hierarchy.node import Node, open_node, unreadable_problem
@@ -40,7 +40,6 @@ from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.store.write.zip_unpacking import unpack_hierarchy
 
 if TYPE_CHECKING:
-    from napari_ngff.metadata.model import JSON, Acquisition, Channel, Problem
     from napari_ngff.plate.tables.measure_labels import MeasureResult
 
 MemberT = TypeVar("MemberT")

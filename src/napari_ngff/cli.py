@@ -27,7 +27,7 @@ from napari_ngff.commands.measure import add_measure
 from napari_ngff.commands.merge import add_merge
 from napari_ngff.commands.pack import add_pack
 from napari_ngff.errors import NotOMEZarrError, OMEZarrError, beyond_limits
-from napari_ngff.metadata.model import Acquisition
+from napari_ngff.metadata.model import JSON, Acquisition
 from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import Node, open_node, read_node
 from napari_ngff.store.hierarchy.summary import (
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from napari_ngff.metadata.model import JSON
 
 WINDOW = 1400, 900
 """Width and height of the window where the screen has room, in pixels."""

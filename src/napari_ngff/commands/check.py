@@ -19,11 +19,11 @@ from napari_ngff.errors import (
     OMEZarrError,
     error_text,
 )
-from napari_ngff.metadata.model import Severity
+from napari_ngff.metadata.model import Problem, Severity
 from napari_ngff.metadata.parse import parse_attributes
 from napari_ngff.metadata.rules import check_attributes
-from napari_ngff.store.check.repair import REPAIRS, repair_problems
-from napari_ngff.store.check.visit_groups import check_hierarchy
+from napari_ngff.store.check.repair import REPAIRS, RepairedFile, repair_problems
+from napari_ngff.store.check.visit_groups import Finding, check_hierarchy
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.limits import DOCUMENTS, parse_json
 
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from napari_ngff.metadata.model import Problem
-    from napari_ngff.store.check.repair import RepairedFile
-    from napari_ngff.store.check.visit_groups import Finding
 
 MOST = 5
 """Number of problems in the message of ``--json``."""

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from typing_extensions import override
 
-from napari_ngff.metadata.transform import Identity, Transformation
-from napari_ngff.metadata.vector_field import make_lattice, solve_points
-
-if TYPE_CHECKING:
-    from napari_ngff.metadata.transform import Matrix, Points
-    from napari_ngff.metadata.vector_field import VectorField
+from napari_ngff.metadata.transform import Identity, Matrix, Points, Transformation
+from napari_ngff.metadata.vector_field import VectorField, make_lattice, solve_points
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.metadata.model import KIND
+from napari_ngff.metadata.model import (
+    JSON,
+    KIND,
+    Axis,
+    Channel,
+    ImageMetadata,
+    LabelInfo,
+    Level,
+    Multiscale,
+    Omero,
+    PlateMetadata,
+    WellMetadata,
+)
 from napari_ngff.metadata.systems_dump import (
     INTRINSIC,
     dump_axis,
@@ -27,18 +39,6 @@ from napari_ngff.metadata.version import VERSIONS, Version
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from napari_ngff.metadata.model import (
-        JSON,
-        Axis,
-        Channel,
-        ImageMetadata,
-        LabelInfo,
-        Level,
-        Multiscale,
-        Omero,
-        PlateMetadata,
-        WellMetadata,
-    )
     from napari_ngff.metadata.systems import SystemLink
 
 ALPHANUMERIC = re.compile(r"[A-Za-z0-9]+")

@@ -14,7 +14,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from napari_ngff.metadata.axes import AXES_BEFORE_0_3, parse_axes
-from napari_ngff.metadata.model import Consequence, CoordinateSystem, Level, Multiscale
+from napari_ngff.metadata.model import (
+    Axis,
+    Consequence,
+    CoordinateSystem,
+    Level,
+    Multiscale,
+)
 from napari_ngff.metadata.systems_parse import parse_links, parse_systems
 from napari_ngff.metadata.transform_parse import (
     MAX_NESTING,
@@ -26,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from napari_ngff.metadata.cursor import Cursor
-    from napari_ngff.metadata.model import Axis
     from napari_ngff.metadata.transform import Transformation
 
 SIMPLE = ("scale", "translation", "identity")

@@ -9,7 +9,6 @@ indices. In published files of 0.4 and 0.6 these disagree, so neither alone is e
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from xml.parsers import expat
 
 from napari_ngff.metadata.cursor import Cursor
@@ -20,6 +19,7 @@ from napari_ngff.metadata.model import (
     GroupMetadata,
     ImageMetadata,
     PlateMetadata,
+    Problem,
     WellField,
     WellMetadata,
     WellReference,
@@ -28,9 +28,6 @@ from napari_ngff.metadata.multiscales import parse_multiscales
 from napari_ngff.metadata.rendering import parse_label, parse_omero
 from napari_ngff.metadata.systems_parse import is_draft_scene, parse_scene
 from napari_ngff.metadata.version import UNSTATED, V0_1, V0_3, V0_4, V0_5, V0_6, Version
-
-if TYPE_CHECKING:
-    from napari_ngff.metadata.model import Problem
 
 __all__ = [
     "image_names",

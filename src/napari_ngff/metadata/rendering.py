@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.metadata.cursor import Cursor
 from napari_ngff.metadata.model import (
     CLASS_KEYS,
+    JSON,
     KIND,
     MOST_CLASSES,
     OWN,
@@ -23,7 +24,6 @@ from napari_ngff.metadata.model import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from napari_ngff.metadata.model import JSON
     from napari_ngff.metadata.version import Version
 
 __all__ = ["parse_label", "parse_omero", "put_omero"]

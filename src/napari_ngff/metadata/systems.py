@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from napari_ngff.metadata.compound_transform import compose_steps
-from napari_ngff.metadata.transform import Identity
+from napari_ngff.metadata.transform import Identity, Transformation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from napari_ngff.metadata.transform import Transformation
 
 FIELD_COST = 10_000
 LOSS_COST = 100

@@ -22,17 +22,16 @@ from napari_ngff.metadata.transform import (
     Rotation,
     Scale,
     Stored,
+    Transformation,
     Translation,
 )
-from napari_ngff.metadata.version import V0_6
+from napari_ngff.metadata.version import V0_6, Version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from napari_ngff.metadata.model import JSON, Axis, Multiscale
     from napari_ngff.metadata.systems import CoordinateSystem, Reference, SystemLink
-    from napari_ngff.metadata.transform import Transformation
-    from napari_ngff.metadata.version import Version
 
 
 def dump_transformation(transformation: Transformation) -> JSON:

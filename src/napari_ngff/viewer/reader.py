@@ -29,8 +29,12 @@ from napari_ngff.store.hierarchy.node import Node, open_node
 from napari_ngff.store.pyramids.pyramid import LevelSource, innermost_source
 from napari_ngff.store.sources.read_ahead import call_at_once, is_remote
 from napari_ngff.viewer.layers.image_layers import OVER_IMAGE, layers_of
-from napari_ngff.viewer.layers.node_contents import open_contents, plate_above
-from napari_ngff.viewer.plans.layer_plan import is_joined, origin_of
+from napari_ngff.viewer.layers.node_contents import (
+    NodeContents,
+    open_contents,
+    plate_above,
+)
+from napari_ngff.viewer.plans.layer_plan import LayerData, is_joined, origin_of
 from napari_ngff.viewer.private.napari_layers import forget_thumbnail
 from napari_ngff.viewer.private.slicing import is_slicing
 from napari_ngff.viewer.services.error_report import ErrorReport
@@ -46,8 +50,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.layers.layer_groups import LayerGroup
-    from napari_ngff.viewer.layers.node_contents import NodeContents
-    from napari_ngff.viewer.plans.layer_plan import LayerData
 
 
 def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[LayerData]] | None:

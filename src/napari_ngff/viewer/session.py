@@ -30,6 +30,7 @@ from napari_ngff.viewer.browsing.positions import inline_title
 from napari_ngff.viewer.browsing.recovery import EditRecovery
 from napari_ngff.viewer.browsing.region_steps import RegionSteps
 from napari_ngff.viewer.layers.contrast import (
+    PixelContrast,
     measure_contrast,
     slider_range,
     stated_range,
@@ -69,7 +70,9 @@ from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.painting.section_edits import edit_sections, show_section
 from napari_ngff.viewer.plans.layer_plan import (
     KEY,
+    LayerData,
     LayerOrigin,
+    LayerPlan,
     is_joined,
     layer_kind,
     origin_of,
@@ -90,7 +93,11 @@ from napari_ngff.viewer.services.notices import last_part, shorten_name
 from napari_ngff.viewer.services.settings import PLUGIN
 from napari_ngff.viewer.services.window import Signal, Window
 from napari_ngff.viewer.streaming.pixel_fetcher import stream_signals
-from napari_ngff.viewer.streaming.streamed_levels import camera_wait, stream_of
+from napari_ngff.viewer.streaming.streamed_levels import (
+    ImageStream,
+    camera_wait,
+    stream_of,
+)
 from napari_ngff.viewer.streaming.streamed_values import guard_screenshots, guard_values
 from napari_ngff.viewer.streaming.volume_fit import (
     attend_volumes,
@@ -112,9 +119,6 @@ if TYPE_CHECKING:
     from napari.layers import Image, Layer
 
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.viewer.layers.contrast import PixelContrast
-    from napari_ngff.viewer.plans.layer_plan import LayerData, LayerPlan
-    from napari_ngff.viewer.streaming.streamed_levels import ImageStream
 
 KINDS = (
     LabelAnnotation,

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from qtpy.QtCore import QEvent, QObject, Qt
 from qtpy.QtGui import QKeyEvent
-from qtpy.QtWidgets import QAbstractButton
-
-if TYPE_CHECKING:
-    from qtpy.QtWidgets import QAbstractItemView, QWidget
+from qtpy.QtWidgets import QAbstractButton, QAbstractItemView, QWidget
 
 
 def leave_space_key(dock: QWidget) -> None:

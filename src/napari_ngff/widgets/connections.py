@@ -8,17 +8,14 @@ from weakref import WeakMethod
 
 from napari.utils.events import EventEmitter
 from qtpy.compat import isalive
-from qtpy.QtCore import QObject
-from qtpy.QtWidgets import QComboBox, QPushButton
+from qtpy.QtCore import QEvent, QObject
+from qtpy.QtWidgets import QComboBox, QPushButton, QWidget
 from superqt.utils import QFlowLayout
 
 from napari_ngff.viewer.services.latest_task import LatestTask
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from qtpy.QtCore import QEvent
-    from qtpy.QtWidgets import QWidget
 
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
 

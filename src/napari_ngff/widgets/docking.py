@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from npe2 import PluginManager
 from qtpy.compat import isalive
-from qtpy.QtCore import QTimer
-from qtpy.QtWidgets import QDockWidget, QMainWindow
+from qtpy.QtCore import QSize, QTimer
+from qtpy.QtWidgets import QDockWidget, QMainWindow, QWidget
 
 from napari_ngff.viewer.private.napari_window import qt_window_of
 from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.session import viewer_of
-
-if TYPE_CHECKING:
-    from qtpy.QtCore import QSize
-    from qtpy.QtWidgets import QWidget
 
 ANNOTATE = "Annotate"
 BROWSER = "Plate browser"

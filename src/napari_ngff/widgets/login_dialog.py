@@ -21,6 +21,7 @@ from qtpy.QtWidgets import (
 
 from napari_ngff.errors import error_text
 from napari_ngff.store.sources.server_logins import (
+    AddressSecrets,
     asked_login,
     can_keep_logins,
     find_login,
@@ -36,7 +37,6 @@ from napari_ngff.widgets.form_dialog import WIDTH, is_window_open, main_window
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from napari_ngff.store.sources.server_logins import AddressSecrets
 
 TOKEN, PASSWORD = "Token", "User and password"
 KEYS, PROFILE, PUBLIC = "Access keys", "Profile of AWS", "No login (public)"

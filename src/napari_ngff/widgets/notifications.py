@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from qtpy.compat import isalive
 from qtpy.QtCore import QEvent, QObject, QThread, QTimer
-from qtpy.QtWidgets import QApplication, QDialog
+from qtpy.QtWidgets import QApplication, QDialog, QMainWindow
 
 from napari_ngff.viewer.private.napari_window import qt_window_of
 from napari_ngff.viewer.services.window import Window, show_notification
 from napari_ngff.widgets.connections import EventWatcher
 from napari_ngff.widgets.workers import has_application_ended
-
-if TYPE_CHECKING:
-    from qtpy.QtWidgets import QMainWindow
 
 SETTLED = 500
 """Milliseconds after which a new window is drawn."""

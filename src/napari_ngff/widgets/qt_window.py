@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from napari.utils.notifications import show_error
+from napari.utils.notifications import Notification, show_error
 from qtpy.compat import isalive
 from qtpy.QtCore import QEventLoop
 from typing_extensions import override
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from napari.components import ViewerModel
-    from napari.utils.notifications import Notification
 
     from napari_ngff.errors import NameTakenError
     from napari_ngff.labels.kept_edits import KeptEdits

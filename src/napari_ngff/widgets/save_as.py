@@ -6,7 +6,7 @@ The writing has a question, a progress bar and a Stop button.
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +53,6 @@ from napari_ngff.widgets.form_dialog import main_window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
-    from concurrent.futures import Future
 
     from napari.layers import Layer
     from napari.viewer import Viewer

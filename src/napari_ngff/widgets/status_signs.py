@@ -26,6 +26,7 @@ from napari_ngff.viewer.services.notices import count_noun, last_part
 from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.session import all_viewers, session_of
 from napari_ngff.viewer.streaming.missing_parts import (
+    MissingPart,
     MissingRetry,
     has_failed,
     list_missing,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
 
     from napari_ngff.metadata.model import Problem
-    from napari_ngff.viewer.streaming.missing_parts import MissingPart
 
 
 INTERVAL = 500

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import QObject
 from qtpy.QtGui import QColor
-from qtpy.QtWidgets import QSizePolicy
+from qtpy.QtWidgets import QSizePolicy, QWidget
 
 from napari_ngff.viewer.services import settings
 from napari_ngff.widgets.connections import connect_while_alive
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from magicgui.widgets import Label
     from napari.components import ViewerModel
-    from qtpy.QtWidgets import QWidget
 
 
 SHEET = """

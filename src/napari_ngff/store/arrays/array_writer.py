@@ -8,7 +8,7 @@ chunk.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,18 +21,13 @@ from napari_ngff.errors import (
     NodeNotFoundError,
     UnsupportedError,
 )
-from napari_ngff.store.arrays.boxes import box_of, box_shape, slice_inside
-from napari_ngff.store.arrays.chunk_layout import ABSENT
-from napari_ngff.store.arrays.chunked_array import make_array
+from napari_ngff.store.arrays.boxes import Box, box_of, box_shape, slice_inside
+from napari_ngff.store.arrays.chunk_layout import ABSENT, ArrayLayout, Shape
+from napari_ngff.store.arrays.chunked_array import ChunkedArray, make_array
 from napari_ngff.store.arrays.encoding import ChunkEncoder, encode_shard
 from napari_ngff.store.arrays.stored_objects import DOCUMENTS, ArrayObjects, join_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from napari_ngff.store.arrays.boxes import Box
-    from napari_ngff.store.arrays.chunk_layout import ArrayLayout, Shape
-    from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.sources.source import Revision
     from napari_ngff.store.write.transaction import Secure, Transaction
 

@@ -22,7 +22,7 @@ from napari_ngff.errors import (
     UnsupportedError,
 )
 from napari_ngff.store.arrays.boxes import Box, intersect_boxes, whole_box
-from napari_ngff.store.arrays.chunk_layout import ArrayLayout, ChunkKeys
+from napari_ngff.store.arrays.chunk_layout import ArrayLayout, ChunkKeys, Shape
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.store.arrays.parse_array import (
     IndirectError,
@@ -42,7 +42,6 @@ from napari_ngff.store.limits import check_chunk, parse_json
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from napari_ngff.store.arrays.chunk_layout import Shape
     from napari_ngff.store.sources.source import Source
 
 

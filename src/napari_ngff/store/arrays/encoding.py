@@ -16,7 +16,7 @@ import numpy.typing as npt
 from google_crc32c import value as crc32c
 from numcodecs import get_codec
 
-from napari_ngff.store.arrays.chunk_layout import ABSENT, ArrayLayout, ShardIndex
+from napari_ngff.store.arrays.chunk_layout import ABSENT, ArrayLayout, Shape, ShardIndex
 from napari_ngff.store.arrays.parse_array import (
     configuration_of,
     name_of,
@@ -27,7 +27,6 @@ from napari_ngff.store.limits import parse_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from napari_ngff.store.arrays.chunk_layout import Shape
     from napari_ngff.store.compression import Buffer
 
 Array = npt.NDArray[Any]

@@ -18,12 +18,17 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 from typing_extensions import override
 
-from napari_ngff.store.arrays.boxes import box_shape, order_block, whole_box
+from napari_ngff.store.arrays.boxes import (
+    AxisOrder,
+    Box,
+    box_shape,
+    order_block,
+    whole_box,
+)
 
 if TYPE_CHECKING:
     from dask.array.core import Array as DaskArray
 
-    from napari_ngff.store.arrays.boxes import AxisOrder, Box
 
 # bool is an int for Python, but a mask for numpy.
 NOT_PLAIN = (np.ndarray, list, bool)

@@ -14,14 +14,13 @@ from napari_ngff.store.arrays.parse_array import IndirectError, parse_array
 from napari_ngff.store.limits import check_index
 from napari_ngff.store.lru_cache import ByteCache
 from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.store.sources.source import Revision, TaggedBytes
+from napari_ngff.store.sources.source import Revision, Source, TaggedBytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.chunk_layout import ArrayLayout, Shape
-    from napari_ngff.store.sources.source import Source
 
 DOCUMENTS = {3: "zarr.json", 2: ".zarray"}
 """Name of an array's metadata document by Zarr format, the likelier first."""

@@ -6,16 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import NodeNotFoundError, OMEZarrError
-from napari_ngff.metadata.model import Problem, Severity
+from napari_ngff.metadata.model import JSON, PlateMetadata, Problem, Severity
 from napari_ngff.store.arrays.chunked_array import open_array
-from napari_ngff.store.hierarchy.node import XML_KEY
+from napari_ngff.store.hierarchy.node import XML_KEY, Node
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from napari_ngff.metadata.model import JSON, PlateMetadata
     from napari_ngff.metadata.systems import SystemLink
-    from napari_ngff.store.hierarchy.node import Node
 
 FIELDS = ("displacements", "coordinates")
 MATRICES = ("affine", "rotation")

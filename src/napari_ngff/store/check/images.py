@@ -11,7 +11,7 @@ import numpy as np
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.metadata.model import Problem, Severity
-from napari_ngff.store.arrays.boxes import box_of, cells_in, whole_box
+from napari_ngff.store.arrays.boxes import Box, box_of, cells_in, whole_box
 from napari_ngff.store.pyramids.pyramid import LevelSource, Pyramid, open_pyramid
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.hierarchy.node import Node
 

@@ -12,7 +12,7 @@ import itertools
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -35,7 +35,7 @@ from napari_ngff.store.convert.array_document import read_documents
 from napari_ngff.store.convert.rebuild_pyramid import ReplacedLevel
 from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.hierarchy.json_text import dump_like
-from napari_ngff.store.hierarchy.node import read_node
+from napari_ngff.store.hierarchy.node import Node, read_node
 from napari_ngff.store.limits import ATTRIBUTES_IN, parse_json
 from napari_ngff.store.pyramids.level_reduction import LevelReduction
 from napari_ngff.store.sources.folder_source import FolderSource
@@ -43,10 +43,7 @@ from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.replace_file import rename_aside, replace_when_done
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from napari_ngff.metadata.model import JSON
-    from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.write.transaction import Transaction
 
 SUFFIX = ".before-repair"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import NodeNotFoundError, OMEZarrError
-from napari_ngff.metadata.model import Consequence, GroupKind, Problem, Severity
+from napari_ngff.metadata.model import JSON, Consequence, GroupKind, Problem, Severity
 from napari_ngff.metadata.parse import parse_attributes
 from napari_ngff.metadata.rules import check_attributes, stated_version
 from napari_ngff.metadata.version import V0_6, Version
@@ -42,7 +42,6 @@ from napari_ngff.store.threads import LOCAL_CONCURRENCY
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
-    from napari_ngff.metadata.model import JSON
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.pyramids.pyramid import Pyramid

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.store.arrays.boxes import box_of, box_shape
+from napari_ngff.store.arrays.boxes import Box, box_of, box_shape
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.encoding import ChunkEncoder
 from napari_ngff.store.arrays.stored_objects import DOCUMENTS, join_key
@@ -24,7 +24,6 @@ from napari_ngff.store.write.new_objects import target_source
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.chunk_layout import Shape
     from napari_ngff.store.convert.array_document import ArrayRegion
     from napari_ngff.store.sources.source import Source

@@ -16,13 +16,12 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from napari_ngff.errors import OMEZarrError, error_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import IO
 
 PAUSE = 0.2
 """Seconds between two steps that are reported."""

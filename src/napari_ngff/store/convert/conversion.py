@@ -29,21 +29,22 @@ from napari_ngff.store.convert.source_state import (
 from napari_ngff.store.convert.unit_runner import run_units
 from napari_ngff.store.convert.work_unit import WorkUnit, run_unit, source_keys
 from napari_ngff.store.hierarchy.location import is_url
-from napari_ngff.store.hierarchy.node import open_node, without_links
-from napari_ngff.store.sources.server_logins import find_login, set_login
+from napari_ngff.store.hierarchy.node import Node, open_node, without_links
+from napari_ngff.store.sources.server_logins import (
+    AddressSecrets,
+    find_login,
+    set_login,
+)
 from napari_ngff.store.sources.zip_source import ZipSource
 from napari_ngff.store.write.new_hierarchy import SINGLE
 from napari_ngff.store.write.new_objects import is_bucket, put_object
-from napari_ngff.store.write.partial_folder import PartialFolder, Unfinished
+from napari_ngff.store.write.partial_folder import PartialFolder, Unfinished, UnitRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from napari_ngff.metadata.model import JSON
-    from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.store.sources.server_logins import AddressSecrets
     from napari_ngff.store.sources.source import Revision
-    from napari_ngff.store.write.partial_folder import UnitRecord
 
 TARGETS = (V0_4, V0_5, V0_6)
 """Versions that a conversion writes."""

@@ -20,7 +20,7 @@ from napari_ngff.errors import (
     UnsupportedError,
     error_text,
 )
-from napari_ngff.metadata.model import JSON, GroupMetadata
+from napari_ngff.metadata.model import JSON, GroupMetadata, PlateMetadata
 from napari_ngff.metadata.version import Version
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.new_array import group_documents
@@ -39,7 +39,12 @@ from napari_ngff.store.convert.array_task import (
     DocumentTask,
     choose_block,
 )
-from napari_ngff.store.convert.image_plan import plan_image
+from napari_ngff.store.convert.image_plan import (
+    CroppedImage,
+    ImagePlan,
+    PlannedLevel,
+    plan_image,
+)
 from napari_ngff.store.convert.new_attributes import (
     GroupChange,
     complete_label_lists,
@@ -57,12 +62,6 @@ from napari_ngff.store.write.writer_token import is_aside
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from napari_ngff.metadata.model import PlateMetadata
-    from napari_ngff.store.convert.image_plan import (
-        CroppedImage,
-        ImagePlan,
-        PlannedLevel,
-    )
 
 GROUP_DOCUMENTS = ("zarr.json", ".zgroup", ".zattrs", ".zmetadata")
 

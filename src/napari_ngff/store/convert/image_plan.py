@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from napari_ngff.errors import OMEZarrError, OptionError, UnsupportedError, error_text
 from napari_ngff.metadata.axes import AXES_BEFORE_0_3
 from napari_ngff.metadata.version import Version
-from napari_ngff.store.arrays.chunked_array import open_array
+from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
 from napari_ngff.store.convert.array_document import ArrayRegion
 from napari_ngff.store.convert.new_attributes import GroupChange, NewMultiscale
 from napari_ngff.store.pyramids.level_reduction import method_named
@@ -23,7 +23,6 @@ from napari_ngff.store.pyramids.pyramid_writer import coarser_shape
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import Axis, Level, Multiscale
     from napari_ngff.store.arrays.chunk_layout import Shape
-    from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.convert.selection import Selection
     from napari_ngff.store.hierarchy.node import Node
 

@@ -18,7 +18,7 @@ from napari_ngff.metadata.dump import dump_level
 from napari_ngff.metadata.version import Version
 from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.store.arrays.boxes import whole_box
-from napari_ngff.store.arrays.chunked_array import open_array
+from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.convert.array_document import (
     ArrayRegion,
@@ -37,24 +37,26 @@ from napari_ngff.store.convert.unit_runner import run_units
 from napari_ngff.store.convert.work_unit import WorkUnit, run_unit
 from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.hierarchy.edit_document import change_document
-from napari_ngff.store.hierarchy.node import open_node
+from napari_ngff.store.hierarchy.node import Node, open_node
 from napari_ngff.store.hierarchy.save_transform import entry_of
 from napari_ngff.store.pyramids.level_reduction import method_named
 from napari_ngff.store.pyramids.pyramid_writer import PyramidPlan, place_coarse_level
 from napari_ngff.store.sources.folder_source import FolderSource, local_folder
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.new_objects import flush_objects, put_object
-from napari_ngff.store.write.transaction import replace_unchanged
+from napari_ngff.store.write.transaction import (
+    NewTree,
+    Revisions,
+    Transaction,
+    replace_unchanged,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from napari_ngff.metadata.model import JSON, ImageMetadata, Level, Multiscale
     from napari_ngff.store.arrays.chunk_layout import Shape
-    from napari_ngff.store.arrays.chunked_array import ChunkedArray
-    from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.sources.source import Revision, Source
-    from napari_ngff.store.write.transaction import NewTree, Revisions, Transaction
 
 METHODS = ("mean", "mode", "nearest")
 

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from napari_ngff.metadata.model import JSON, PlateMetadata, WellReference
 
 Words = str | Sequence[Any]

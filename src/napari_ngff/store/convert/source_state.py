@@ -17,14 +17,13 @@ from typing_extensions import override
 from napari_ngff.store.sources.read_ahead import call_at_once, reading_ahead
 from napari_ngff.store.sources.remote_file import RemoteFile
 from napari_ngff.store.sources.remote_source import RemoteSource
-from napari_ngff.store.sources.source import Revision, WrappedSource
+from napari_ngff.store.sources.source import Revision, Source, WrappedSource
 from napari_ngff.store.sources.zip_source import ZipSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from contextlib import AbstractContextManager
 
-    from napari_ngff.store.sources.source import Source
 
 NUMBERS = struct.Struct("<QqQ")
 

@@ -25,6 +25,7 @@ from napari_ngff.errors import (
     error_text,
 )
 from napari_ngff.store.arrays.boxes import (
+    Box,
     box_of,
     box_shape,
     cell_ranges,
@@ -63,7 +64,6 @@ from napari_ngff.store.write.partial_folder import UnitRecord
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.chunk_layout import Shape
     from napari_ngff.store.sources.source import Source
 

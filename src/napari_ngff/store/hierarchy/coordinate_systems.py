@@ -28,6 +28,7 @@ from napari_ngff.metadata.cursor import Cursor
 from napari_ngff.metadata.model import (
     Axis,
     Consequence,
+    Level,
     Problem,
     Reference,
     Severity,
@@ -38,6 +39,7 @@ from napari_ngff.metadata.systems_parse import parse_systems
 from napari_ngff.metadata.transform import (
     Affine,
     Identity,
+    Matrix,
     Rotation,
     Scale,
     Stored,
@@ -48,17 +50,13 @@ from napari_ngff.metadata.transform_parse import parse_transformation
 from napari_ngff.metadata.vector_field import VectorField
 from napari_ngff.store.arrays.boxes import whole_box
 from napari_ngff.store.arrays.chunked_array import open_array
-from napari_ngff.store.hierarchy.location import normal_path
-from napari_ngff.store.hierarchy.node import has_group
+from napari_ngff.store.hierarchy.location import Location, normal_path
+from napari_ngff.store.hierarchy.node import Node, has_group
 from napari_ngff.store.limits import ATTRIBUTES_IN, parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from napari_ngff.metadata.model import Level
-    from napari_ngff.metadata.transform import Matrix, Transformation
-    from napari_ngff.store.hierarchy.location import Location
-    from napari_ngff.store.hierarchy.node import Node
 
 VECTOR_TYPES = ("displacement", "coordinate")
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import CorruptDataError
-from napari_ngff.store.hierarchy.location import PLAIN
+from napari_ngff.store.hierarchy.location import PLAIN, Location
 from napari_ngff.store.limits import find_constants, parse_json, parse_object
 from napari_ngff.store.sources.read_ahead import ReadAhead
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from napari_ngff.metadata.model import JSON
-    from napari_ngff.store.hierarchy.location import Location
 
 NAMES = ("zarr.json", ".zattrs", ".zarray")
 """Documents that are read; ``.zgroup`` says nothing more."""

@@ -29,7 +29,7 @@ from napari_ngff.metadata.model import (
     Severity,
 )
 from napari_ngff.metadata.parse import image_names, parse_attributes
-from napari_ngff.metadata.version import UNSTATED
+from napari_ngff.metadata.version import UNSTATED, Version
 from napari_ngff.store.arrays.parse_array import unknown_key, unknown_keys
 from napari_ngff.store.hierarchy.group_documents import (
     FIRST,
@@ -48,7 +48,6 @@ from napari_ngff.store.sources.read_ahead import call_at_once, is_remote
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from napari_ngff.metadata.version import Version
 
 NO_METADATA = (
     "There is no OME-Zarr metadata at {}. Open the folder whose zarr.json or .zattrs"

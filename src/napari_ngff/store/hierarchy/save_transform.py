@@ -14,9 +14,22 @@ import numpy.typing as npt
 
 from napari_ngff.errors import CorruptDataError, UnsupportedError
 from napari_ngff.metadata.compound_transform import compose_steps
-from napari_ngff.metadata.model import CoordinateSystem, Reference, SystemLink
+from napari_ngff.metadata.model import (
+    JSON,
+    Axis,
+    CoordinateSystem,
+    Multiscale,
+    Reference,
+    SystemLink,
+)
 from napari_ngff.metadata.systems_dump import dump_link, dump_system
-from napari_ngff.metadata.transform import Affine, Scale, Transformation, Translation
+from napari_ngff.metadata.transform import (
+    Affine,
+    Matrix,
+    Scale,
+    Transformation,
+    Translation,
+)
 from napari_ngff.metadata.version import Version
 from napari_ngff.store.hierarchy.coordinate_systems import intrinsic_of
 from napari_ngff.store.hierarchy.edit_document import change_document, change_documents
@@ -24,8 +37,6 @@ from napari_ngff.store.hierarchy.edit_document import change_document, change_do
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from napari_ngff.metadata.model import JSON, Axis, Multiscale
-    from napari_ngff.metadata.transform import Matrix
     from napari_ngff.store.hierarchy.node import Node
 
 Array = npt.NDArray[np.float64]

@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from napari_ngff.store.arrays.boxes import box_of, cells_in
+from napari_ngff.store.arrays.boxes import Box, Cell, box_of, cells_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from napari_ngff.store.arrays.boxes import Box, Cell
 
 Array = npt.NDArray[Any]
 Indices = npt.NDArray[np.int64]

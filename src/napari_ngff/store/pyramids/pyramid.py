@@ -17,6 +17,7 @@ from typing_extensions import override
 
 from napari_ngff.errors import (
     AccessError,
+    ChunkError,
     NodeNotFoundError,
     OMEZarrError,
     UnsupportedError,
@@ -31,9 +32,9 @@ from napari_ngff.metadata.model import (
     Severity,
 )
 from napari_ngff.metadata.version import Version
-from napari_ngff.store.arrays.chunked_array import open_array
+from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
 from napari_ngff.store.arrays.lazy_array import ArraySource
-from napari_ngff.store.hierarchy.node import OpenedGroups
+from napari_ngff.store.hierarchy.node import Node, OpenedGroups
 from napari_ngff.store.limits import check_chunk
 from napari_ngff.store.sources.read_ahead import call_at_once
 from napari_ngff.store.sources.zip_source import ZipSource
@@ -41,10 +42,7 @@ from napari_ngff.store.sources.zip_source import ZipSource
 if TYPE_CHECKING:
     import numpy as np
 
-    from napari_ngff.errors import ChunkError
     from napari_ngff.store.arrays.boxes import Box, Cell
-    from napari_ngff.store.arrays.chunked_array import ChunkedArray
-    from napari_ngff.store.hierarchy.node import Node
 
 OnError = Callable[["ChunkError"], None]
 """Called with the error of a chunk that cannot be read; it is filled with fill

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.metadata.model import Level
+from napari_ngff.metadata.model import Axis, Level
 from napari_ngff.store.arrays.boxes import (
+    Box,
     box_of,
     box_shape,
     cells_in,
@@ -29,18 +30,15 @@ from napari_ngff.store.arrays.boxes import (
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.encoding import ChunkEncoder, ChunkJoiner
 from napari_ngff.store.arrays.new_array import NewArray
-from napari_ngff.store.pyramids.level_reduction import LevelReduction
+from napari_ngff.store.pyramids.level_reduction import Array, LevelReduction, Method
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.threads import CORES, share_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from napari_ngff.metadata.model import Axis
-    from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.chunk_layout import ChunkKeys, Shape
     from napari_ngff.store.arrays.lazy_array import ArraySource
-    from napari_ngff.store.pyramids.level_reduction import Array, Method
     from napari_ngff.store.write.new_hierarchy import NewHierarchy
 
 COARSEST = 256

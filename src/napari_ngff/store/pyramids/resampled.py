@@ -22,13 +22,13 @@ from napari_ngff.metadata.compound_transform import (
     Inverse,
     smooth_fields,
 )
-from napari_ngff.metadata.model import Level
+from napari_ngff.metadata.model import Axis, Level
 from napari_ngff.metadata.vector_field import (
     columns_of,
     interpolate_array,
     make_lattice,
 )
-from napari_ngff.store.arrays.boxes import box_shape, slice_inside
+from napari_ngff.store.arrays.boxes import Box, box_shape, slice_inside
 from napari_ngff.store.arrays.lazy_array import ArraySource
 from napari_ngff.store.pyramids.pyramid import Pyramid
 from napari_ngff.store.threads import share_work
@@ -36,9 +36,7 @@ from napari_ngff.store.threads import share_work
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from napari_ngff.metadata.model import Axis
     from napari_ngff.metadata.transform import Points, Transformation
-    from napari_ngff.store.arrays.boxes import Box
 
 CHUNK = 512
 """Edge of a block of the last two axes, in voxels."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.store.sources.http_request import (
     NOT_IN_FILE,
+    ObjectRequest,
     open_answer,
     read_strong_tag,
     refuse_page,
@@ -21,7 +22,6 @@ from napari_ngff.store.sources.source import Revision, TaggedBytes
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from napari_ngff.store.sources.http_request import ObjectRequest
 
 LARGEST_WHOLE = 64 << 20
 """Bytes of a file that is read as a whole where a server sends no parts of it."""

@@ -20,7 +20,7 @@ from napari_ngff.errors import (
 )
 from napari_ngff.store.limits import allowed_chunk
 from napari_ngff.store.lru_cache import ByteCache
-from napari_ngff.store.sources.file_bytes import PositionFile
+from napari_ngff.store.sources.file_bytes import PositionFile, Span
 from napari_ngff.store.sources.kept_chunks import kept_chunks_of
 from napari_ngff.store.sources.source import Revision, TaggedBytes
 from napari_ngff.store.threads import share_work
@@ -28,7 +28,6 @@ from napari_ngff.store.threads import share_work
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from napari_ngff.store.sources.file_bytes import Span
     from napari_ngff.store.sources.file_part import FilePart, FileVersion
     from napari_ngff.store.sources.remote_source import RemoteSource
 

@@ -16,11 +16,11 @@ import base64
 import json
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from napari_ngff.addresses import MARK, hide_secrets, public_address
@@ -28,9 +28,6 @@ from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.data_folder import data_folder
 from napari_ngff.store.limits import parse_json
 from napari_ngff.store.write.shared_document import SharedDocument
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SECRET_NAMES = re.compile(
     r"auth|cookie|credential|key|pass|secret|sig|token", re.IGNORECASE

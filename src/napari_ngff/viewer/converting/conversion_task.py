@@ -19,6 +19,9 @@ from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.convert.child_process import run_in_child
 from napari_ngff.store.convert.conversion import (
     ConversionCall,
+    ConversionResult,
+    ConversionStep,
+    ConvertOptions,
     discard_unfinished,
     has_unfinished,
     run_conversion,
@@ -45,12 +48,6 @@ if TYPE_CHECKING:
 
     from napari.components import ViewerModel
     from napari.layers import Layer
-
-    from napari_ngff.store.convert.conversion import (
-        ConversionResult,
-        ConversionStep,
-        ConvertOptions,
-    )
 
 
 KEPT = " Finished parts are kept, hidden beside the target: Convert continues."

@@ -21,6 +21,7 @@ from napari_ngff.metadata.transform import (
     MapAxis,
     ProjectAxis,
     Rotation,
+    Rows,
     Scale,
     Stored,
     Transformation,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence as Items
 
     from napari_ngff.metadata.model import Acquisition, Axis, Reference, SystemLink
-    from napari_ngff.metadata.transform import Rows
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.hierarchy.node import Node
 

@@ -14,12 +14,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import OMEZarrError, error_text
-from napari_ngff.metadata.model import Consequence, GroupKind, Problem, Severity
+from napari_ngff.metadata.model import JSON, Consequence, GroupKind, Problem, Severity
 from napari_ngff.metadata.version import Version
 from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.check.repair import REPAIRS, put_back, repair_problems
-from napari_ngff.store.check.visit_groups import check_hierarchy
+from napari_ngff.store.check.visit_groups import Finding, check_hierarchy
 from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import Node, has_group, open_node, read_node
 from napari_ngff.store.hierarchy.summary import list_branches
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
     from napari.layers import Layer
 
-    from napari_ngff.metadata.model import JSON
-    from napari_ngff.store.check.visit_groups import Finding
 
 SMALL = (GroupKind.IMAGE, GroupKind.LABEL, GroupKind.LABELS)
 """Kinds with few groups below them, which are checked together with these."""

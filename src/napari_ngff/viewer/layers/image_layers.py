@@ -21,10 +21,10 @@ from napari_ngff.errors import (
 )
 from napari_ngff.labels.places.sidecar import choose_folder, folders_of
 from napari_ngff.metadata.cursor import Cursor
-from napari_ngff.metadata.model import Channel
+from napari_ngff.metadata.model import JSON, Channel, Omero
 from napari_ngff.metadata.rendering import parse_omero
 from napari_ngff.plate.mosaic_level import MosaicLevel
-from napari_ngff.store.arrays.lazy_array import ArrayWindow
+from napari_ngff.store.arrays.lazy_array import ArraySource, ArrayWindow
 from napari_ngff.store.hierarchy.location import DISPLAY_END
 from napari_ngff.store.sources.folder_source import local_folder
 from napari_ngff.store.write.replace_file import remove_file
@@ -38,7 +38,9 @@ from napari_ngff.viewer.layers.label_layers import label_layer, label_notes
 from napari_ngff.viewer.layers.label_owners import are_of_others, is_own_plan
 from napari_ngff.viewer.plans.layer_plan import (
     KEY,
+    LayerData,
     LayerOrigin,
+    LayerPlan,
     is_joined,
     layer_arrays,
     layer_kind,
@@ -56,11 +58,8 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Image, Layer
 
-    from napari_ngff.metadata.model import JSON, Omero
-    from napari_ngff.store.arrays.lazy_array import ArraySource
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.layers.layer_groups import LayerGroup
-    from napari_ngff.viewer.plans.layer_plan import LayerData, LayerPlan
 
 
 MANY_CHANNELS = 20

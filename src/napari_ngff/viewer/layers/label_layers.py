@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.metadata.model import KIND
+from napari_ngff.metadata.model import JSON, KIND, Axis
 from napari_ngff.metadata.units import unit_factor
 from napari_ngff.store.arrays.drawable_pixels import drawable_labels
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
-from napari_ngff.store.pyramids.resampled import PlacedAxis, resample_pyramid
+from napari_ngff.store.pyramids.resampled import BentImage, PlacedAxis, resample_pyramid
 from napari_ngff.viewer.plans.layer_plan import (
     KEY,
+    LayerData,
     LayerOrigin,
+    LayerPlan,
     SharedAxes,
     are_near,
     layer_arrays,
@@ -27,10 +29,7 @@ from napari_ngff.viewer.plans.system_views import place_linked
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from napari_ngff.metadata.model import JSON, Axis
     from napari_ngff.store.pyramids.pyramid import Pyramid
-    from napari_ngff.store.pyramids.resampled import BentImage
-    from napari_ngff.viewer.plans.layer_plan import LayerData, LayerPlan
 
 OTHER = (0.6, 0.6, 0.6, 0.7)
 """Red, green, blue, alpha of labels without a colour, for code that reads

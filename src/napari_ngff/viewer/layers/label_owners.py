@@ -17,7 +17,12 @@ from napari_ngff.labels.kept_edits import place_text
 from napari_ngff.labels.label_classes import classes_of
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.store.hierarchy.location import ZIP_SUFFIXES
-from napari_ngff.viewer.plans.layer_plan import layer_kind, origin_in, origin_of
+from napari_ngff.viewer.plans.layer_plan import (
+    LayerPlan,
+    layer_kind,
+    origin_in,
+    origin_of,
+)
 from napari_ngff.viewer.services.window import GuardedSignal
 
 if TYPE_CHECKING:
@@ -28,7 +33,6 @@ if TYPE_CHECKING:
     from napari_ngff.labels.places.label_location import LabelLocation
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.pyramids.pyramid import Pyramid
-    from napari_ngff.viewer.plans.layer_plan import LayerPlan
 
 
 first_saved: Final = GuardedSignal((object, int), name="first_saved")

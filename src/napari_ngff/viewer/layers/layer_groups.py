@@ -12,10 +12,16 @@ from napari_ngff.labels.class_colors import FIRST_COLORS
 from napari_ngff.labels.field_states import LastAnnotated
 from napari_ngff.labels.label_classes import kind_of, used_classes
 from napari_ngff.labels.places.sidecar import open_sidecars
-from napari_ngff.metadata.model import Consequence, LabelInfo, Problem, Severity
+from napari_ngff.metadata.model import (
+    Consequence,
+    LabelInfo,
+    Problem,
+    Reference,
+    Severity,
+)
 from napari_ngff.store.hierarchy.coordinate_systems import intrinsic_of, open_systems
-from napari_ngff.store.hierarchy.node import prefix_places
-from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid
+from napari_ngff.store.hierarchy.node import Node, prefix_places
+from napari_ngff.store.pyramids.pyramid import OnError, Pyramid, open_pyramid
 from napari_ngff.viewer.layers.label_layers import is_beside
 from napari_ngff.viewer.plans.layer_plan import (
     LayerPlan,
@@ -35,10 +41,7 @@ from napari_ngff.viewer.plans.system_views import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from napari_ngff.metadata.model import Reference
     from napari_ngff.plate.mosaic import MosaicPyramid
-    from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.store.pyramids.pyramid import OnError
 
 
 @dataclass(frozen=True, slots=True)

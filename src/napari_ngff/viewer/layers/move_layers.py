@@ -12,13 +12,15 @@ from napari_ngff.metadata.units import unit_factor
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.store.hierarchy.coordinate_systems import open_systems
 from napari_ngff.store.hierarchy.location import Location
-from napari_ngff.store.hierarchy.node import read_node
+from napari_ngff.store.hierarchy.node import Node, read_node
 from napari_ngff.viewer.layers.image_layers import image_layers
 from napari_ngff.viewer.layers.label_layers import label_layer
 from napari_ngff.viewer.layers.label_owners import TARGET
 from napari_ngff.viewer.plans.layer_plan import (
     KEY,
+    LayerData,
     LayerOrigin,
+    LayerPlan,
     frame_of,
     is_joined,
     layer_kind,
@@ -40,8 +42,6 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import Reference
     from napari_ngff.metadata.transform import Matrix
     from napari_ngff.store.arrays.boxes import AxisOrder
-    from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.viewer.plans.layer_plan import LayerData, LayerPlan
 
 PLACEMENT = ("scale", "translate", "axis_labels")
 LOOK = ("name", "visible", "opacity", "blending", "colormap", "features")

@@ -11,15 +11,22 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import NotOMEZarrError, OMEZarrError, UnsupportedError
-from napari_ngff.metadata.model import GroupKind, Problem, Severity
+from napari_ngff.metadata.model import GroupKind, PlateMetadata, Problem, Severity
 from napari_ngff.plate.arrangement import ScreenArrangements
-from napari_ngff.plate.mosaic import ALL_READ, open_mosaic
+from napari_ngff.plate.mosaic import ALL_READ, MosaicPyramid, open_mosaic
 from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.plate.plate_contents import PlateContents
-from napari_ngff.plate.plate_layout import map_plate, spread_numbers
+from napari_ngff.plate.plate_layout import MapWell, map_plate, spread_numbers
 from napari_ngff.plate.well_cells import WellChoice
 from napari_ngff.store.hierarchy.coordinate_systems import scene_paths
-from napari_ngff.store.pyramids.pyramid import open_images, open_pyramid, open_pyramids
+from napari_ngff.store.pyramids.pyramid import (
+    OnError,
+    OpenedImage,
+    Pyramid,
+    open_images,
+    open_pyramid,
+    open_pyramids,
+)
 from napari_ngff.store.sources.read_ahead import call_at_once, reading_ahead
 from napari_ngff.viewer.layers.contrast import SAMPLED_WELLS, read_samples
 from napari_ngff.viewer.layers.layer_groups import (
@@ -37,12 +44,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from napari_ngff.labels.field_states import LastAnnotated
-    from napari_ngff.metadata.model import PlateMetadata
-    from napari_ngff.plate.mosaic import MosaicPyramid
-    from napari_ngff.plate.plate_layout import MapWell
     from napari_ngff.store.hierarchy.group_documents import CopiedDocuments
     from napari_ngff.store.hierarchy.node import Node, OpenedGroups
-    from napari_ngff.store.pyramids.pyramid import OnError, OpenedImage, Pyramid
 
 MOST_AHEAD = 128
 """Most documents of an image, a well or a collection that are asked for so."""

@@ -25,6 +25,8 @@ from napari_ngff.viewer.layers.move_layers import (
 )
 from napari_ngff.viewer.plans.layer_plan import (
     KEY,
+    LayerOrigin,
+    LayerPlan,
     SharedAxes,
     frame_of,
     is_joined,
@@ -42,7 +44,6 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.systems import Axis
     from napari_ngff.metadata.transform import Matrix
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.viewer.plans.layer_plan import LayerOrigin, LayerPlan
 
 
 def save_alignment(layer: Layer, name: str, scene: Node | None = None) -> str:

@@ -26,12 +26,11 @@ from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.viewer.layers.label_owners import SAVE_AS, TARGET, LabelTarget
 from napari_ngff.viewer.plans.layer_plan import KEY, LayerOrigin, origin_of
 from napari_ngff.viewer.saving.layer_description import LayerDescription
-from napari_ngff.viewer.saving.layer_saver import LayerSaver
+from napari_ngff.viewer.saving.layer_saver import Finish, LayerSaver
 from napari_ngff.viewer.saving.save_report import reported_journal
 
 if TYPE_CHECKING:
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
-    from napari_ngff.viewer.saving.layer_saver import Finish
     from napari_ngff.viewer.saving.left_labels import LeftLabels
 
 INTERRUPTED = "A save that was interrupted is complete now. Open the labels again."

@@ -22,6 +22,7 @@ from napari_ngff.viewer.painting.line_of_sight import (
     CLOSEST,
     DrawnSurface,
     SightLine,
+    VoxelHit,
     is_drawn,
     lines_between,
 )
@@ -35,7 +36,6 @@ from napari_ngff.viewer.services.window import Window, attempt_work
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from napari_ngff.viewer.painting.line_of_sight import VoxelHit
 
 MISSED = (
     "Nothing painted: no label is there.\nIn 3D strokes stay on visible labels. Paint"

@@ -16,6 +16,7 @@ from napari.layers import Labels
 from napari.utils.notifications import show_info, show_warning
 
 from napari_ngff.store.arrays.boxes import (
+    Box,
     box_shape,
     enclose_boxes,
     intersect_boxes,
@@ -29,7 +30,7 @@ from napari_ngff.viewer.painting.line_of_sight import (
     SightLine,
     StrokeSurface,
 )
-from napari_ngff.viewer.painting.screen_part import PaintedSlicing
+from napari_ngff.viewer.painting.screen_part import PaintedSlicing, ScreenPart
 from napari_ngff.viewer.private.lost import relies_on
 from napari_ngff.viewer.private.napari_layers import (
     drawn_values,
@@ -38,7 +39,7 @@ from napari_ngff.viewer.private.napari_layers import (
     tile_transform,
 )
 from napari_ngff.viewer.services.window import Signal, Window
-from napari_ngff.viewer.streaming.prepared_volume import EditMark
+from napari_ngff.viewer.streaming.prepared_volume import EditMark, PreparedVolume
 from napari_ngff.viewer.streaming.streamed_levels import drawing
 from napari_ngff.viewer.streaming.volume_slicing import MOST_PATCHED
 
@@ -48,10 +49,7 @@ if TYPE_CHECKING:
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.edits import Edit
     from napari_ngff.labels.label_classes import LabelClass
-    from napari_ngff.store.arrays.boxes import Box
-    from napari_ngff.viewer.painting.screen_part import ScreenPart
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
-    from napari_ngff.viewer.streaming.prepared_volume import PreparedVolume
 
 WIDER = {1: 2, 2: 4, 4: 8}
 """Bytes of the next wider type of integers."""

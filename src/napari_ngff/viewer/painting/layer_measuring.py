@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import CorruptDataError, OMEZarrError
 from napari_ngff.plate.tables.files import read_table
-from napari_ngff.plate.tables.measure_labels import measure
-from napari_ngff.plate.tables.table import FIELD, LABEL, WELL
-from napari_ngff.store.hierarchy.node import read_node
+from napari_ngff.plate.tables.measure_labels import MeasureResult, measure
+from napari_ngff.plate.tables.table import FIELD, LABEL, WELL, WellTable
+from napari_ngff.store.hierarchy.node import Node, read_node
 from napari_ngff.viewer.layers.label_owners import TARGET, LabelTarget
 from napari_ngff.viewer.plans.layer_plan import is_joined, layer_kind, origin_of
 from napari_ngff.viewer.saving.layer_description import INDEX, JOINED
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
     from napari.layers import Labels, Layer
 
-    from napari_ngff.plate.tables.measure_labels import MeasureResult
-    from napari_ngff.plate.tables.table import WellTable
-    from napari_ngff.store.hierarchy.node import Node
 
 UNSAVED = "Unsaved edits are not measured; save them first."
 NOT_SAVED_YET = "These labels are in no file yet; save them first."

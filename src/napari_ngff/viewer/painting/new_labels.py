@@ -10,7 +10,7 @@ import numpy as np
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.class_colors import FIRST_COLORS
 from napari_ngff.labels.create_labels import level_factors
-from napari_ngff.labels.places.label_location import name_problem
+from napari_ngff.labels.places.label_location import LabelLocation, name_problem
 from napari_ngff.labels.places.sidecar import choose_location, open_sidecars
 from napari_ngff.metadata.model import KIND, LabelKind
 from napari_ngff.store.arrays.drawable_pixels import DrawablePixels
@@ -18,8 +18,15 @@ from napari_ngff.store.arrays.lazy_array import ArrayWindow, BlankArray, LazyArr
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.sources.read_ahead import is_remote
 from napari_ngff.viewer.layers.label_layers import label_colormap
-from napari_ngff.viewer.layers.label_owners import TARGET, LabelTarget, image_file
+from napari_ngff.viewer.layers.label_owners import (
+    TARGET,
+    LabelTarget,
+    Sidecar,
+    image_file,
+)
 from napari_ngff.viewer.plans.layer_plan import (
+    LayerData,
+    LayerPlan,
     is_joined,
     levels_in,
     origin_in,
@@ -31,11 +38,8 @@ if TYPE_CHECKING:
 
     from napari.layers import Image, Layer
 
-    from napari_ngff.labels.places.label_location import LabelLocation
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.viewer.layers.label_owners import Sidecar
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
-    from napari_ngff.viewer.plans.layer_plan import LayerData, LayerPlan
 
 PLACEMENT = ("scale", "translate", "rotate", "shear", "affine", "units", "axis_labels")
 """Keywords of the position of a layer, which labels take over from their image."""

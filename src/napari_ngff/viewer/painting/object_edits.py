@@ -12,7 +12,7 @@ from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.label_objects import find_object, split_object
 from napari_ngff.labels.shapes import Mask
 from napari_ngff.metadata.units import TIME_UNITS
-from napari_ngff.store.arrays.boxes import box_shape, intersect_boxes
+from napari_ngff.store.arrays.boxes import Box, box_shape, intersect_boxes
 from napari_ngff.viewer.painting.line_of_sight import is_drawn
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.canvas_level import CanvasLevel
     from napari_ngff.labels.level_grid import Indices
-    from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
 

@@ -13,7 +13,7 @@ from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.label_classes import PLACE
 from napari_ngff.labels.label_objects import FILL_BUDGET, flood_region
 from napari_ngff.labels.runs import point_runs
-from napari_ngff.labels.shapes import Everywhere, Mask, Polygon, Stroke
+from napari_ngff.labels.shapes import Everywhere, Mask, Polygon, Shape, Stroke
 from napari_ngff.metadata.model import OWN
 from napari_ngff.metadata.units import unit_symbol
 from napari_ngff.viewer.layers.label_owners import has_no_file
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from napari_ngff.labels.canvas import Canvas
-    from napari_ngff.labels.shapes import Shape
     from napari_ngff.viewer.painting.line_of_sight import VoxelHit
 
 # Voxels of level 0; a larger size in the preferences is not one that a person chose.

@@ -10,7 +10,12 @@ from napari_ngff.labels.canvas import Canvas
 from napari_ngff.metadata.model import KIND
 from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.store.arrays.drawable_pixels import DrawablePixels, RoundedLabels
-from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray, PlainSource
+from napari_ngff.store.arrays.lazy_array import (
+    ArraySource,
+    ArrayWindow,
+    LazyArray,
+    PlainSource,
+)
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.pyramids.resampled import ResampledLevel
 from napari_ngff.store.write.begin import why_not_written
@@ -24,7 +29,7 @@ from napari_ngff.viewer.painting.layer_classes import (
 )
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.painting.screen_part import PaintedSlicing
-from napari_ngff.viewer.plans.layer_plan import KEY, levels_in, origin_in
+from napari_ngff.viewer.plans.layer_plan import KEY, LayerData, levels_in, origin_in
 from napari_ngff.viewer.private.lost import tells_missing
 from napari_ngff.viewer.private.napari_window import notice_windows
 from napari_ngff.viewer.private.slicing import PAINTS
@@ -36,8 +41,6 @@ from napari_ngff.viewer.streaming.label_stream import stream_canvas
 if TYPE_CHECKING:
     from napari.components import ViewerModel
 
-    from napari_ngff.store.arrays.lazy_array import ArraySource
-    from napari_ngff.viewer.plans.layer_plan import LayerData
 
 OVERVIEW = "plate overview, open a field to paint."
 

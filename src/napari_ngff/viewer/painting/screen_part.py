@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.store.arrays.boxes import enclose_boxes
+from napari_ngff.store.arrays.boxes import Box, enclose_boxes
 from napari_ngff.viewer.private.lost import relies_on
 from napari_ngff.viewer.private.slicing import (
     LabelsSlicing,
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.labels.canvas_level import CanvasLevel
     from napari_ngff.labels.edits import Edit
-    from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.viewer.streaming.prepared_volume import PreparedVolume
 
 MANY_REGIONS = 32

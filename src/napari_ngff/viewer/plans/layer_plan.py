@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.metadata.systems import Axis
+from napari_ngff.metadata.systems import Axis, Reference
 from napari_ngff.metadata.units import unit_name
 from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.store.arrays.drawable_pixels import drawable_pixels
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import ContrastWindow as Contrast
     from napari_ngff.metadata.model import LabelInfo, Omero
-    from napari_ngff.metadata.systems import Reference
     from napari_ngff.metadata.transform import Matrix
     from napari_ngff.store.hierarchy.coordinate_systems import OpenedSystems
     from napari_ngff.store.hierarchy.node import Node

@@ -12,7 +12,7 @@ from napari_ngff.metadata.model import Reference
 from napari_ngff.metadata.version import Version
 from napari_ngff.store.hierarchy.coordinate_systems import intrinsic_of
 from napari_ngff.store.pyramids.resampled import BentImage
-from napari_ngff.viewer.plans.layer_plan import SystemView
+from napari_ngff.viewer.plans.layer_plan import LayerPlan, SystemView
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.systems import Axis
     from napari_ngff.metadata.transform import Matrix, Transformation
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.viewer.plans.layer_plan import LayerPlan
 
 SINGULAR = 1e-12
 """Least ratio of the smallest to the largest singular value of what can be shown."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from colorsys import hsv_to_rgb
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,6 +15,7 @@ import numpy as np
 
 from napari_ngff.metadata.dump import dump_image, dump_labels
 from napari_ngff.metadata.model import (
+    JSON,
     Axis,
     Channel,
     ContrastWindow,
@@ -30,11 +31,8 @@ from napari_ngff.store.pyramids.pyramid_writer import PyramidPlan, open_pyramid_
 from napari_ngff.store.write.new_hierarchy import SINGLE, NewHierarchy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
-    from napari_ngff.metadata.model import JSON
     from napari_ngff.viewer.samples.drawing import CellPicture
 
 Place = Mapping[str, tuple[float, float]]

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.labels.label_classes import classes_of, with_classes
-from napari_ngff.metadata.model import KIND, LabelInfo, LabelKind
+from napari_ngff.labels.label_classes import LabelClass, classes_of, with_classes
+from napari_ngff.metadata.model import JSON, KIND, LabelInfo, LabelKind
 from napari_ngff.viewer.services.window import Signal
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from napari.layers import Labels
 
-    from napari_ngff.labels.label_classes import LabelClass
-    from napari_ngff.metadata.model import JSON
 
 INDEX = "index"
 """Column of the label values, by which napari finds the row of a label."""

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import NameTakenError, UnsupportedError
-from napari_ngff.labels.journal import release_later, replace_journal
+from napari_ngff.labels.journal import Journal, release_later, replace_journal
 from napari_ngff.labels.saving.save_run import ARCHIVE, SaveOutcome, count_common
 from napari_ngff.store.sources.read_ahead import is_remote
 from napari_ngff.viewer.layers.label_owners import first_saved, is_first_save
@@ -37,7 +37,6 @@ from napari_ngff.viewer.services.window import Window, attempt_work, going_on
 if TYPE_CHECKING:
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.edits import Edit
-    from napari_ngff.labels.journal import Journal
     from napari_ngff.labels.label_writer import LabelWriter
     from napari_ngff.metadata.model import LabelInfo
     from napari_ngff.viewer.saving.layer_description import LayerDescription

@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from napari_ngff.labels.label_classes import find_class_conflicts, keep_stored_classes
+from napari_ngff.labels.label_classes import (
+    LabelClass,
+    find_class_conflicts,
+    keep_stored_classes,
+)
 from napari_ngff.labels.label_metadata import (
     read_label_info,
     rebase_label_info,
@@ -20,7 +24,6 @@ from napari_ngff.labels.label_metadata import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from napari_ngff.labels.label_classes import LabelClass
     from napari_ngff.labels.label_writer import LabelWriter
     from napari_ngff.metadata.model import LabelInfo
     from napari_ngff.store.hierarchy.node import Node

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import time
 import weakref
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from napari_ngff.errors import error_text
 from napari_ngff.viewer.private.napari_window import calling_all_listeners
@@ -19,9 +19,6 @@ from napari_ngff.viewer.services.window import (
     catch_error,
     going_on,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Wait = Callable[[Callable[[Any], None]], Any]
 """Begins what a change waits for; gets a function to call, at once or later, with the

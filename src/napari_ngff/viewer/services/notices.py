@@ -9,12 +9,11 @@ import re
 from typing import TYPE_CHECKING
 
 from napari_ngff.addresses import MARK, public_address
-from napari_ngff.errors import AGAIN, LISTED, LOG_IN, REOPEN, may_pass
+from napari_ngff.errors import AGAIN, LISTED, LOG_IN, REOPEN, ChunkError, may_pass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from napari_ngff.errors import ChunkError
     from napari_ngff.labels.kept_edits import KeptEdits
 
 

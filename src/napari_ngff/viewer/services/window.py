@@ -8,9 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import psygnal
-from napari.utils.notifications import notification_manager
+from napari.utils.notifications import Notification, notification_manager
 
-from napari_ngff.errors import error_text
+from napari_ngff.errors import NameTakenError, error_text
 from napari_ngff.viewer.private.napari_window import qt_window_of
 from napari_ngff.viewer.services.notices import notice_text
 
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from napari.components import ViewerModel
-    from napari.utils.notifications import Notification
 
-    from napari_ngff.errors import NameTakenError
     from napari_ngff.labels.kept_edits import KeptEdits
     from napari_ngff.metadata.model import Problem
 

@@ -13,18 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from typing_extensions import override
 
-from napari_ngff.store.arrays.boxes import array_box, order_block, order_box
-from napari_ngff.store.arrays.lazy_array import ArrayWindow, BlankArray
-from napari_ngff.store.pyramids.pyramid import LevelSource, innermost_source
+from napari_ngff.store.arrays.boxes import Box, Cell, array_box, order_block, order_box
+from napari_ngff.store.arrays.lazy_array import ArraySource, ArrayWindow, BlankArray
+from napari_ngff.store.pyramids.pyramid import LevelSource, OnError, innermost_source
 from napari_ngff.viewer.streaming.streamed_levels import ImageStream, is_drawn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from napari_ngff.labels.canvas import Canvas
-    from napari_ngff.store.arrays.boxes import Box, Cell
-    from napari_ngff.store.arrays.lazy_array import ArraySource
-    from napari_ngff.store.pyramids.pyramid import OnError
 
 Pixels = np.ndarray[Any, Any]
 

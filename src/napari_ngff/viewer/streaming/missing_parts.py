@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from napari_ngff.store.arrays.boxes import whole_box
-from napari_ngff.store.arrays.lazy_array import ArrayWindow
+from napari_ngff.store.arrays.boxes import Box, whole_box
+from napari_ngff.store.arrays.lazy_array import ArraySource, ArrayWindow
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.threads import share_work
 from napari_ngff.viewer.plans.layer_plan import KEY, origin_of
@@ -26,7 +26,7 @@ from napari_ngff.viewer.services.notices import (
 from napari_ngff.viewer.services.window import Window, going_on, report_unexpected
 from napari_ngff.viewer.streaming.label_stream import drawn_box
 from napari_ngff.viewer.streaming.outage_watch import OutageWatch
-from napari_ngff.viewer.streaming.streamed_levels import stream_of
+from napari_ngff.viewer.streaming.streamed_levels import ImageStream, stream_of
 from napari_ngff.viewer.streaming.volume_fit import reread_volume
 from napari_ngff.viewer.streaming.volume_slicing import prepared_of
 from napari_ngff.viewer.streaming.well_stream import reread_layer
@@ -38,10 +38,7 @@ if TYPE_CHECKING:
     from napari.layers import Layer
 
     from napari_ngff.errors import ChunkError
-    from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
-    from napari_ngff.store.arrays.lazy_array import ArraySource
-    from napari_ngff.viewer.streaming.streamed_levels import ImageStream
     from napari_ngff.viewer.streaming.streamed_view import StreamedView
 
 

@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from psygnal import SignalGroup
 
-from napari_ngff.errors import AGAIN, LOG_IN, error_text, remedy_of
-from napari_ngff.store.arrays.boxes import box_shape
+from napari_ngff.errors import AGAIN, LOG_IN, ChunkError, error_text, remedy_of
+from napari_ngff.store.arrays.boxes import Box, Cell, box_shape
 from napari_ngff.store.threads import CORES, MOST
 from napari_ngff.viewer.services.window import Signal, Window, catch_error, going_on
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from napari_ngff.errors import ChunkError
-    from napari_ngff.store.arrays.boxes import Box, Cell
     from napari_ngff.store.pyramids.pyramid import LevelSource
     from napari_ngff.viewer.streaming.joined_sections import SectionJoin
     from napari_ngff.viewer.streaming.streamed_view import PixelStream, StreamedView

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.store.arrays.boxes import box_shape
+from napari_ngff.store.arrays.boxes import Box, box_shape
 from napari_ngff.viewer.plans.layer_plan import layer_kind
 from napari_ngff.viewer.private.napari_layers import texture_values
 from napari_ngff.viewer.private.napari_window import graphics_limits
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.edits import Edit
-    from napari_ngff.store.arrays.boxes import Box
 
 
 SLAB = 1 << 24

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.store.arrays.boxes import whole_box
+from napari_ngff.store.arrays.boxes import Box, whole_box
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer, Shapes
 
-    from napari_ngff.store.arrays.boxes import Box
 
 ROUND = 1e-3
 """Part of a voxel below which a difference is a rounding error."""

@@ -20,7 +20,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from napari_ngff.store.arrays.boxes import box_of, box_shape, cells_in, intersect_boxes
+from napari_ngff.store.arrays.boxes import (
+    Box,
+    Cell,
+    box_of,
+    box_shape,
+    cells_in,
+    intersect_boxes,
+)
 from napari_ngff.store.arrays.region_read import cache
 from napari_ngff.store.pyramids.pyramid import LevelSource, innermost_source
 from napari_ngff.store.sources.read_ahead import is_remote
@@ -31,12 +38,14 @@ from napari_ngff.viewer.services.window import Window, attempt_work, call_guarde
 from napari_ngff.viewer.streaming.outage_watch import OutageWatch, login_signals
 from napari_ngff.viewer.streaming.pixel_fetcher import (
     LATE_FOR,
+    PixelFetcher,
     fetcher,
     local_fetcher,
     stream_signals,
 )
 from napari_ngff.viewer.streaming.streamed_view import (
     UNTIL_LOGIN,
+    PixelStream,
     StreamedView,
     centre_distance,
 )
@@ -44,11 +53,8 @@ from napari_ngff.viewer.streaming.streamed_view import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from napari_ngff.store.arrays.boxes import Box, Cell
     from napari_ngff.store.arrays.lazy_array import ArraySource
     from napari_ngff.viewer.streaming.joined_sections import SectionJoin
-    from napari_ngff.viewer.streaming.pixel_fetcher import PixelFetcher
-    from napari_ngff.viewer.streaming.streamed_view import PixelStream
 
 
 KEPT_VIEWS = 6

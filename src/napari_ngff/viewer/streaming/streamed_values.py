@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from napari_ngff.store.arrays.boxes import cells_in
+from napari_ngff.store.arrays.boxes import Cell, cells_in
 from napari_ngff.viewer.private.napari_layers import (
     drawn_values,
     replace_values,
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Image
 
-    from napari_ngff.store.arrays.boxes import Cell
     from napari_ngff.viewer.streaming.streamed_view import StreamedView
 
 PATIENCE = 10.0

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from napari_ngff.store.arrays.boxes import (
+    Box,
+    Cell,
     box_of,
     box_shape,
     cell_ranges,
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from napari_ngff.errors import ChunkError
-    from napari_ngff.store.arrays.boxes import Box, Cell
     from napari_ngff.store.pyramids.pyramid import LevelSource
     from napari_ngff.viewer.streaming.joined_sections import SectionJoin
 

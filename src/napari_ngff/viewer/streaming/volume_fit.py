@@ -22,6 +22,7 @@ from napari_ngff.viewer.private.slicing import is_slicing
 from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.services.window import Window, attempt_work, going_on
 from napari_ngff.viewer.streaming.prepared_volume import (
+    PreparedVolume,
     TextureBudget,
     VolumePlace,
     VolumeReading,
@@ -32,6 +33,7 @@ from napari_ngff.viewer.streaming.prepared_volume import (
 )
 from napari_ngff.viewer.streaming.regions import layer_point, level_shapes
 from napari_ngff.viewer.streaming.visible_part import (
+    Span,
     covers_part,
     level_part,
     visible_part,
@@ -53,11 +55,6 @@ if TYPE_CHECKING:
 
     from napari.components import ViewerModel
     from napari.layers import Layer
-
-    from napari_ngff.viewer.streaming.prepared_volume import (
-        PreparedVolume,
-    )
-    from napari_ngff.viewer.streaming.visible_part import Span
 
 
 def displayed_axes(viewer: ViewerModel, layer: Layer) -> tuple[int, ...]:

@@ -31,15 +31,17 @@ from napari_ngff.viewer.private.slicing import (
 )
 from napari_ngff.viewer.services.window import Signal, Window
 from napari_ngff.viewer.streaming.joined_sections import FUNCTIONS, SectionJoin
-from napari_ngff.viewer.streaming.prepared_volume import LabelLook
+from napari_ngff.viewer.streaming.prepared_volume import (
+    LabelLook,
+    PreparedVolume,
+    VolumePlace,
+)
 from napari_ngff.viewer.streaming.streamed_levels import StreamedLevel, is_drawn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from napari.layers import Layer
-
-    from napari_ngff.viewer.streaming.prepared_volume import PreparedVolume, VolumePlace
 
 
 READ_AT_ONCE = 1 << 19

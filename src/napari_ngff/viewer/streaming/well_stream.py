@@ -6,7 +6,7 @@ import time
 import weakref
 from typing import TYPE_CHECKING
 
-from napari_ngff.store.arrays.boxes import enclose_boxes, intersect_boxes
+from napari_ngff.store.arrays.boxes import Box, enclose_boxes, intersect_boxes
 from napari_ngff.viewer.private.napari_layers import forget_thumbnail
 from napari_ngff.viewer.private.slicing import is_slicing
 from napari_ngff.viewer.services.window import Window, attempt_work, going_on
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.plate.mosaic_level import MosaicLevel
     from napari_ngff.plate.well_cells import WellCells
-    from napari_ngff.store.arrays.boxes import Box
 
 TURN = 0.4
 """Seconds of drawing after which what is there is shown."""

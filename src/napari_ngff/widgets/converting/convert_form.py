@@ -24,6 +24,7 @@ from superqt import QCollapsible
 from napari_ngff.store.convert.conversion import TARGETS, ConvertOptions
 from napari_ngff.viewer.converting.conversion_task import (
     ConversionTask,
+    LongJob,
     conversion_task_of,
     open_result,
     propose_target,
@@ -45,8 +46,6 @@ from napari_ngff.widgets.saving.save_progress import may_start
 
 if TYPE_CHECKING:
     from napari.viewer import Viewer
-
-    from napari_ngff.viewer.converting.conversion_task import LongJob
 
 
 TITLE = "Convert OME-Zarr"

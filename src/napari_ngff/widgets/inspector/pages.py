@@ -19,8 +19,10 @@ from qtpy.QtWidgets import (
 )
 from superqt import QSearchableTreeWidget
 
-from napari_ngff.metadata.model import Severity
+from napari_ngff.metadata.model import JSON, Severity
 from napari_ngff.viewer.inspecting.inspection import (
+    PlaceDetails,
+    TreeEntry,
     describe_place,
     list_repairs,
     shorten_document,
@@ -34,9 +36,7 @@ if TYPE_CHECKING:
 
     from qtpy.QtGui import QShowEvent
 
-    from napari_ngff.metadata.model import JSON
     from napari_ngff.store.check.visit_groups import Finding
-    from napari_ngff.viewer.inspecting.inspection import PlaceDetails, TreeEntry
 
 TITLES = ("Problem", "Rule", "Consequence", "Repair")
 REPAIR = 3

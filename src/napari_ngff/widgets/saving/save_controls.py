@@ -8,6 +8,7 @@ from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import (
     QCheckBox,
     QComboBox,
+    QFormLayout,
     QHBoxLayout,
     QLabel,
     QWidget,
@@ -33,8 +34,6 @@ from napari_ngff.widgets.connections import (
 from napari_ngff.widgets.painting_outlines import install_overlays
 
 if TYPE_CHECKING:
-    from qtpy.QtWidgets import QFormLayout
-
     from napari_ngff.viewer.annotations.annotations import Annotations
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
 
