@@ -9,7 +9,7 @@ from weakref import WeakMethod
 from napari.utils.events import EventEmitter
 from qtpy.compat import isalive
 from qtpy.QtCore import QEvent, QObject
-from qtpy.QtWidgets import QComboBox, QPushButton, QWidget
+from qtpy.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QWidget
 from superqt.utils import QFlowLayout
 
 from napari_ngff.viewer.services.latest_task import LatestTask
@@ -113,6 +113,14 @@ def wrapping_row(*widgets: QWidget) -> QFlowLayout:
     row.setContentsMargins(0, 0, 0, 0)
     for widget in widgets:
         row.addWidget(widget)
+    return row
+
+
+def filled_row(*widgets: QWidget, wide: QWidget) -> QHBoxLayout:
+    """Put widgets side by side; one of them gets the room that is left."""
+    row = QHBoxLayout()
+    for widget in widgets:
+        row.addWidget(widget, int(widget is wide))
     return row
 
 

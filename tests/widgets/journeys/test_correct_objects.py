@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import zarr
-from qtpy.QtWidgets import QLineEdit
+from qtpy.QtWidgets import QLineEdit, QStyle, QStyleOptionComboBox
 
 from napari_ngff.viewer.session import session_of
 from person import Person, needs_pointer, row_place
@@ -59,6 +59,7 @@ def test_a_segmentation_is_corrected_and_classified(viewer, path):
         person.sees(lambda: page.table.model.rowCount() == 5)
         person.click(parts.viewerButtons.resetViewButton)
         person.step("listed")
+        assert person.look(lambda: shows_choice(page.table.color))
         correct(person, page, layer)
         classify(person, page)
         person.save(layer)
@@ -122,3 +123,13 @@ def visible_editor(table):
 
 def voxel(layer, y, x):
     return int(layer.canvas.levels[0].read_points([[y], [x]])[0])
+
+
+def shows_choice(box):
+    """Return whether a box of choices has room for the chosen text."""
+    option = QStyleOptionComboBox()
+    box.initStyleOption(option)
+    kind = QStyle.ComplexControl.CC_ComboBox
+    part = QStyle.SubControl.SC_ComboBoxEditField
+    room = box.style().subControlRect(kind, option, part, box).width()
+    return box.fontMetrics().horizontalAdvance(box.currentText()) <= room

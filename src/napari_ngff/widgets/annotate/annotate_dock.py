@@ -13,7 +13,6 @@ from qtpy.QtWidgets import (
     QComboBox,
     QFrame,
     QGroupBox,
-    QHBoxLayout,
     QInputDialog,
     QLabel,
     QProgressBar,
@@ -44,6 +43,7 @@ from napari_ngff.widgets.connections import (
     choice_box,
     connect_while_alive,
     enable_if,
+    filled_row,
     make_buttons,
     wrapping_row,
 )
@@ -123,11 +123,9 @@ class RoundBar(QGroupBox):
         self._on_browsing(session_of(viewer).browser)
 
     def _build_layout(self) -> None:
-        layout, way = QVBoxLayout(self), QHBoxLayout()
+        layout = QVBoxLayout(self)
         # The name of the field gets the room, so the arrows stay where they are.
-        way.addWidget(self.previous)
-        way.addWidget(self.place, 1)
-        way.addWidget(self.next)
+        way = filled_row(self.previous, self.place, self.next, wide=self.place)
         self.place.setWordWrap(True)
         layout.addWidget(self.begin)
         layout.addLayout(way)
@@ -328,11 +326,8 @@ class AnnotateDock(QWidget):
             area.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # Tab goes to its controls
             area.setWidget(page)
             self.pages.addWidget(area)
-        row = QHBoxLayout()
-        row.addWidget(self.title, 1)
-        row.addWidget(self.kind)
-        row.addWidget(self.make)
         layout = QVBoxLayout(self)
+        row = filled_row(self.title, self.kind, self.make, wide=self.title)
         layout.addLayout(row)
         layout.addWidget(self.path)
         layout.addWidget(self.pages, 1)

@@ -9,7 +9,6 @@ from qtpy.QtCore import QEvent, QObject, QSignalBlocker, Qt, QTimer, Signal  # t
 from qtpy.QtGui import QKeyEvent
 from qtpy.QtWidgets import (
     QAbstractButton,
-    QHBoxLayout,
     QLabel,
     QSpinBox,
     QVBoxLayout,
@@ -37,6 +36,7 @@ from napari_ngff.widgets.connections import (
     Connections,
     WidgetTasks,
     enable_if,
+    filled_row,
     make_buttons,
     while_alive,
     why_fixed,
@@ -125,11 +125,7 @@ class ObjectPage(QWidget):
         label.setBuddy(self.id)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 4, 0, 0)
-        row = QHBoxLayout()
-        row.addWidget(label)
-        row.addWidget(self.id, 1)
-        row.addWidget(self.jump)
-        layout.addLayout(row)
+        layout.addLayout(filled_row(label, self.id, self.jump, wide=self.id))
         layout.addLayout(wrapping_row(self.unused, self.delete_chosen))
         layout.addLayout(wrapping_row(*self._tools))
         layout.addWidget(self.classes)

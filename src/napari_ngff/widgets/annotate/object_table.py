@@ -37,7 +37,7 @@ from napari_ngff.widgets.connections import (
     alive_check,
     choice_box,
     connect_while_alive,
-    wrapping_row,
+    filled_row,
 )
 from napari_ngff.widgets.theme_look import ThemeColors
 
@@ -209,9 +209,11 @@ class ObjectTable(QWidget):
         self.note.setWordWrap(True)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
-        layout.addLayout(wrapping_row(label, self.color, self.log, self.read))
-        for widget in (self.legend, self.filter, view, self.note):
-            layout.addWidget(widget, widget is view)
+        layout.addLayout(filled_row(label, self.color, self.log, wide=self.color))
+        layout.addWidget(self.legend)
+        layout.addLayout(filled_row(self.filter, self.read, wide=self.filter))
+        layout.addWidget(view, 1)
+        layout.addWidget(self.note)
 
     def _connect_signals(self) -> None:
         self._pause.timeout.connect(self._on_pause)
