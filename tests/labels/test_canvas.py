@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from napari_ngff.labels.canvas import NOTED, Canvas
-from napari_ngff.labels.edits import Edit
+from napari_ngff.labels.edits import Edit, LabelSet
 from napari_ngff.labels.label_objects import flood_region
 from napari_ngff.labels.shapes import Everywhere, Mask, Stroke
 from painting import Empty, Memory, pyramid
@@ -190,7 +190,7 @@ EDITS = st.builds(
     st.just(()),
     st.integers(0, 4),
     source=st.none() | st.integers(0, 4),
-    spared=st.sampled_from([(), (1,), (2, 3)]),
+    spared=st.sampled_from([(), (1,), (2, 3)]).map(LabelSet.of_labels),
 )
 
 

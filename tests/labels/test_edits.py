@@ -13,7 +13,14 @@ from napari.layers.labels._labels_utils import interpolate_coordinates
 from PIL import Image, ImageDraw
 
 from napari_ngff.labels import shapes
-from napari_ngff.labels.edits import Edit, EditLog, dump_edit, join_edits, load_edit
+from napari_ngff.labels.edits import (
+    Edit,
+    EditLog,
+    LabelSet,
+    dump_edit,
+    join_edits,
+    load_edit,
+)
 from napari_ngff.labels.level_grid import LevelGrid
 from napari_ngff.labels.runs import mask_runs, point_runs
 from napari_ngff.labels.shapes import (
@@ -206,6 +213,29 @@ def test_runs_cover_what_the_plain_rule_says(points, height, width, touch):
 def test_edits_survive_json(shape):
     edit = Edit(shape, (1, 2), ((0, 5),), 7, 3, False)
     assert load_edit(json.loads(json.dumps(dump_edit(edit)))) == edit
+
+
+LABELS = st.sets(st.integers(0, 9) | st.sampled_from([1 << 31, 1 << 40]), max_size=9)
+
+
+@given(LABELS, LABELS, LABELS, st.sampled_from(["u4", "i8", "u8"]))
+def test_spared_labels_are_a_set_that_survives_json(first, second, there, dtype):
+    largest = np.iinfo(dtype).max  # also of those that are no signed integers
+    first, there = ({*some, largest} for some in (first, there))
+    values = np.array([min(x, largest) for x in there], dtype)
+    packed = [LabelSet.of_labels(some) for some in (first, first, second)]
+    np.testing.assert_array_equal(
+        packed[0].find_in(values), [int(x) in first for x in values]
+    )
+    assert all((x in packed[2]) == (x in second) for x in range(10))
+    edits = [Edit(Everywhere((9,)), (0,), (), 7, spared=spared) for spared in packed]
+    before, loaded = None, []
+    for edit, last in zip(edits, [None, *edits], strict=False):
+        before = load_edit(json.loads(json.dumps(dump_edit(edit, last))), before)
+        loaded.append(before)
+    assert loaded == edits
+    older = dump_edit(edits[2]) | {"spared": sorted(second)}
+    assert load_edit(older) == edits[2]
 
 
 def test_something_else_is_no_edit():

@@ -90,6 +90,7 @@ def record_poisons(records: list) -> dict[str, list]:
         "a negative label": (1, ("edit", "label"), -7),
         "a label that is not whole": (1, ("edit", "label"), 7.5),
         "spared values of 80 bits": (1, ("edit", "spared"), [1 << 80]),
+        "spared values of no edit before it": (1, ("edit", "spared"), None),
         "a source that is a list": (1, ("edit", "source"), [1]),
         "points that are none": (1, (*shape, "points"), []),
         "points of three axes": (1, (*shape, "points"), [[1.0, 2.0, 3.0]] * 2),

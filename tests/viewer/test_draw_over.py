@@ -9,11 +9,14 @@ from hypothesis import strategies as st
 from napari.layers import Labels
 
 from napari_ngff.labels.canvas import Canvas
+from napari_ngff.labels.object_classes import ObjectClass, ObjectClasses
 from napari_ngff.viewer.bridge.merge_result import merge
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from painting import pyramid
 
 SHAPE = 48, 60
+
+LOCKED_CLASSES = (ObjectClass("whole", (1, 2, 3, 255), locked=True),)
 
 
 def layers():
@@ -50,15 +53,21 @@ def act(layer, tool, points, label, size):
     ),
     st.sets(st.integers(0, 4), max_size=2),
     st.sampled_from([None, 0, 2]),
+    st.booleans(),
 )
-def test_locked_labels_and_others_than_one_stay(program, locked, only):
+def test_locked_labels_and_others_than_one_stay(program, locked, only, are_objects):
     ours, stock = layers()
-    ours.spared, ours.only_over = tuple(sorted(locked)), only
+    ours.only_over = only
+    if are_objects:
+        classes = ObjectClasses(LOCKED_CLASSES, dict.fromkeys(locked, "whole"))
+        ours.object_classes = lambda: classes
+    else:
+        ours.spared = tuple(sorted(locked))
     for tool, points, label, size in program:
         before = stock.data.copy()
         act(ours, tool, points, label, size)
         act(stock, tool, points, label, size)
-        kept = np.isin(before, ours.spared)
+        kept = np.isin(before, [*locked])
         if only is not None and not (only == label == 0):
             kept |= before != only
         stock.data[kept] = before[kept]

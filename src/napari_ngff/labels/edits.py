@@ -23,7 +23,7 @@ from napari_ngff.store.arrays.boxes import box_shape
 from napari_ngff.store.compression import from_zlib
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from napari_ngff.labels.level_grid import LevelGrid
     from napari_ngff.store.arrays.boxes import Box
@@ -32,6 +32,69 @@ Shape = PlainShape | Raster
 
 MOST_PACKED = 64
 """Bytes of runs for a packed one: those of a shape are 20 at most."""
+
+MOST_SPARED = 1 << 28
+"""Bytes of the labels that an edit spares."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSet:
+    """Labels as one value, which all edits of a stroke share: there may be a million.
+
+    Attributes
+    ----------
+    packed
+        The labels, ascending, as signed integers of 64 bits.
+    """
+
+    packed: bytes = b""
+
+    @classmethod
+    def of_labels(cls, labels: Iterable[int]) -> LabelSet:
+        """Make the set of some labels.
+
+        Raises
+        ------
+        OverflowError
+            Where one has more than 64 bits.
+        """
+        if not isinstance(labels, np.ndarray):
+            signed = [x if x < 1 << 63 else x - (1 << 64) for x in map(int, labels)]
+            labels = np.array(signed, np.int64)
+        return cls(np.sort(labels.astype(np.int64), kind="stable").tobytes())
+
+    def __bool__(self) -> bool:
+        return bool(self.packed)
+
+    def __contains__(self, label: int) -> bool:
+        return bool(self.find_in(np.array([label])).any())
+
+    def find_in(self, values: np.ndarray[Any, Any]) -> Any:
+        """Return where values are among the labels."""
+        if not self.packed:
+            return np.zeros(values.shape, bool)
+        labels, keys = np.frombuffer(self.packed, np.int64), values.astype(np.int64)
+        return labels.take(np.searchsorted(labels, keys), mode="clip") == keys
+
+    def dump(self) -> str:
+        """Convert it into what `json` takes."""
+        steps = np.diff(np.frombuffer(self.packed, np.int64), prepend=0)
+        packed = zlib.compress(steps.astype("<i8").tobytes(), 1)
+        return base64.b64encode(packed).decode()
+
+    @classmethod
+    def load(cls, data: Any) -> LabelSet:
+        """Read what `dump` returned, or a list of earlier versions.
+
+        Raises
+        ------
+        ValueError, TypeError, OverflowError, zlib.error
+            Where it is something else.
+        """
+        if not isinstance(data, str):
+            return cls.of_labels(data)
+        steps = np.frombuffer(from_zlib(base64.b64decode(data), MOST_SPARED), "<i8")
+        return cls.of_labels(np.cumsum(steps))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +128,7 @@ class Edit:
     label: int
     source: int | None = None
     touch: bool = True
-    spared: tuple[int, ...] = ()
+    spared: LabelSet = LabelSet()
 
     def __post_init__(self) -> None:
         # napari, pandas and plugins give NumPy's numbers, which JSON does not take.
@@ -78,7 +141,6 @@ class Edit:
         set_field(
             self, "fixed", tuple((int(axis), int(index)) for axis, index in self.fixed)
         )
-        set_field(self, "spared", tuple(int(value) for value in self.spared))
 
     @property
     def depends_on_labels(self) -> bool:
@@ -90,8 +152,8 @@ class Edit:
         matches: Any = np.ones(there.shape, bool)
         if self.source is not None:
             matches = there == self.source
-        for value in self.spared:
-            matches &= there != value
+        if self.spared:
+            matches &= ~self.spared.find_in(there)
         return matches
 
     @property
@@ -361,8 +423,14 @@ def _join_strokes(first: Edit, second: Edit) -> Stroke | None:
     return stroke.followed_by(other) if replace(second, shape=stroke) == first else None
 
 
-def dump_edit(edit: Edit) -> dict[str, Any]:
-    """Convert an edit into what `json` takes."""
+def dump_edit(edit: Edit, before: Edit | None = None) -> dict[str, Any]:
+    """Convert an edit into what `json` takes.
+
+    Parameters
+    ----------
+    before
+        The edit that was dumped before it: what both spare is not dumped again.
+    """
     shape = edit.shape
     # The names of these classes are part of the file format of journals.
     described: dict[str, Any] = {"kind": type(shape).__name__.lower()}
@@ -375,6 +443,7 @@ def dump_edit(edit: Edit) -> dict[str, Any]:
         described["runs"] = base64.b64encode(packed).decode()
     else:
         described |= {name: getattr(shape, name) for name in shape.__slots__}
+    same = before is not None and before.spared == edit.spared
     return {
         "shape": described,
         "axes": list(edit.axes),
@@ -382,21 +451,21 @@ def dump_edit(edit: Edit) -> dict[str, Any]:
         "label": edit.label,
         "source": edit.source,
         "touch": edit.touch,
-        "spared": list(edit.spared),
+        "spared": None if same else edit.spared.dump(),
     }
 
 
-def load_edit(data: dict[str, Any]) -> Edit:
+def load_edit(data: dict[str, Any], before: Edit | None = None) -> Edit:
     """Read what `dump_edit` returned, also from JSON.
 
     Raises
     ------
-    ValueError, KeyError, TypeError, zlib.error
+    ValueError, KeyError, TypeError, OverflowError, zlib.error
         Where it is something else.
     """
     described = {key: _to_tuples(value) for key, value in data["shape"].items()}
     kind = described.pop("kind")
-    axes = tuple(data["axes"])
+    axes, spared = tuple(data["axes"]), data.get("spared", [])
     shape: Shape
     if kind == "mask":
         packed = base64.b64decode(described["runs"])
@@ -420,7 +489,7 @@ def load_edit(data: dict[str, Any]) -> Edit:
         data["source"],
         data["touch"],
         # Journals of earlier versions have no such field.
-        _to_tuples(data.get("spared", [])),
+        before.spared if before and spared is None else LabelSet.load(spared),
     )
 
 

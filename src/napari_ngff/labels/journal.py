@@ -122,6 +122,8 @@ class Journal:
         self.trouble: Exception | None = None
         self._report = report
         self._written: tuple[Edit, ...] = ()
+        # Of all edits in the file, also if it was undone.
+        self._last: Edit | None = None
         self._written_lasting = 0
         self._saved: tuple[Edit, ...] = ()
         self.classes = self._written_classes = KeptClasses()
@@ -231,7 +233,7 @@ class Journal:
                 self.trouble = None
                 return
             self._open_file()
-            records = _list_changes(same, len(written), edits, starts)
+            records = _list_changes(same, len(written), edits, starts, self._last)
             lasting = self.canvas.log.undo_limit
             if lasting != self._written_lasting:
                 records.append({"lasting": lasting})
@@ -243,6 +245,7 @@ class Journal:
             self._append_records(*records)
             self._repeats_saved = False
             self._written, self._written_lasting = edits, lasting
+            self._last = [self._last, *edits[same:]][-1]
             self._written_classes = classes
             # What was appended is noted before this, so a flush that fails appends
             # nothing twice; `flush_records` tries it again.
@@ -332,6 +335,7 @@ class Journal:
             os.truncate(self.folder / EDITS, 0)
             # The head is written again with the next edits.
             self._file, self._written, self._version = None, (), -1
+            self._last = None
             self._written_lasting = 0
             self._written_classes = KeptClasses()
             self._repeats_saved = True
@@ -444,7 +448,11 @@ def _journal_folder(store: str, path: str) -> Path:
 
 
 def _list_changes(
-    same: int, written: int, edits: tuple[Edit, ...], starts: Container[int]
+    same: int,
+    written: int,
+    edits: tuple[Edit, ...],
+    starts: Container[int],
+    last: Edit | None,
 ) -> list[dict[str, Any]]:
     """Make the records of edits that were undone or made.
 
@@ -454,16 +462,24 @@ def _list_changes(
         Number of edits that stay, and of those that the journal has.
     edits, starts
         The edits of the canvas, and the indices of those that begin a step of undo.
+    last
+        The last edit in the file.
     """
     records: list[dict[str, Any]] = []
     # Undone edits are cut off by one record, however many they are.
     if same < written:
         records.append({"end": same})
-    for index, edit in enumerate(edits[same:], same):
+    for index, edit in enumerate(_dump_edits(edits[same:], last), same):
         # A stroke that is being painted has an edit for each move of the mouse.
         more = {} if index in starts else {"continues": True}
-        records.append({"edit": dump_edit(edit), **more})
+        records.append({"edit": edit, **more})
     return records
+
+
+def _dump_edits(
+    edits: tuple[Edit, ...], last: Edit | None = None
+) -> list[dict[str, Any]]:
+    return [*map(dump_edit, edits, (last, *edits))]
 
 
 def _save_record(
@@ -475,7 +491,7 @@ def _save_record(
     """Make the record of a save."""
     # The log may be shorter by now, or others: name them by what was written.
     known = count_common(edits, written) == len(edits)
-    dumped = [] if known else [dump_edit(edit) for edit in edits]
+    dumped = [] if known else _dump_edits(edits)
     return {word: len(edits), "edits": dumped, **(more or {})}
 
 

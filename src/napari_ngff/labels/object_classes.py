@@ -142,6 +142,12 @@ class ObjectClasses:
         names = [item.name for item in self.classes if item.hidden]
         return self.objects_of(*names) if names else []
 
+    @property
+    def locked_objects(self) -> list[int]:
+        """Labels of the objects whose class is locked."""
+        names = [item.name for item in self.classes if item.locked]
+        return self.objects_of(*names) if names else []
+
     def check_unlocked(self, *labels: int) -> None:
         """Raise ValueError where an object has a class that is locked."""
         locked = [item.name for item in self.classes if item.locked]

@@ -12,6 +12,7 @@ import pytest
 
 from napari_ngff.labels.object_classes import ObjectClass
 from napari_ngff.labels.places.delete_labels import delete_labels
+from napari_ngff.labels.saving.journal_records import EDITS, read_journal
 from napari_ngff.viewer.annotations.object_class_annotation import (
     ObjectClassAnnotation,
     begin_classes,
@@ -281,6 +282,36 @@ def test_a_locked_class_stays_locked_whatever_it_was_in_the_field_before(
     browser.show_field("A/1", "0")
     (item,) = find_classes(owner_of(viewer), labels_in(viewer)).classes.classes
     assert (item.locked, item.hidden) == (True, True), "hidden as it is worked with"
+
+
+def test_strokes_beside_a_million_locked_objects_are_kept(path, monkeypatch, user):
+    viewer = opened(path, monkeypatch)
+    layer = labels_in(viewer)
+    made = classify(viewer, 3, "round")
+    labels = np.random.default_rng(1).choice(2_000_000, 1_000_000, replace=False)
+    made.classes = made.classes.with_objects(dict.fromkeys(labels.tolist(), "round"))
+    made.change_class("round", locked=True)
+    layer.paint((5, 5), int(labels[0]))
+    before, spared = np.array(layer.data[0]), np.isin(layer.data[0], labels)
+    layer.brush_size = 9
+    for row in range(40):
+        with layer.block_history():
+            layer.paint((row % 32, row // 10), 0)
+            layer.paint((row % 32, row // 10 + 1), 0)
+        if row % 19 == 9:
+            layer.undo()
+            assert layer.saver.journal.sync_if_changed()
+            layer.redo()
+    np.testing.assert_array_equal(layer.data[0], np.where(spared, before, 0))
+    journal = layer.saver.journal
+    assert journal.sync_if_changed()
+    assert (journal.folder / EDITS).stat().st_size < 2_000_000
+    kept = read_journal(journal.folder).edits
+    assert kept == layer.canvas.edits
+    made.change_class("round", locked=False)
+    layer.brush_size = 99
+    layer.paint((9, 9), 0)
+    assert not np.array(layer.data[0]).any()
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -260,6 +260,15 @@ def test_objects_of_a_locked_class_do_not_change(viewer, panel):
     until(lambda: reports[-1].startswith(locked))
     assert classes_in(viewer) == {3: "round"}
     np.testing.assert_array_equal(np.array(layer.data[0]), before)
+    layer.brush_size, layer.selected_label = 41, 8
+    for mode in ("fill", "erase", "paint"):
+        layer.mode = mode
+        click(viewer, at(layer, *PLACES[3]))
+        np.testing.assert_array_equal(np.array(layer.data[0]) == 3, before == 3)
+    assert np.count_nonzero(np.array(layer.data[0]) == 8) > (before == 8).sum() + 500
+    tick(panel, "round", LOCKED)
+    click(viewer, at(layer, *PLACES[3]))
+    assert not (np.array(layer.data[0]) == 3).any()
 
 
 def test_a_removed_class_is_put_back_with_its_objects(viewer, panel):

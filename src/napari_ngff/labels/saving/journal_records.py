@@ -255,6 +255,7 @@ def read_journal(folder: Path) -> JournalContent:
         Where it cannot be opened.
     """
     edits: list[Edit] = []
+    last: Edit | None = None  # also where it was undone
     continued: list[Edit] = []
     lasting = end = 0
     saved: tuple[Edit, ...] = ()
@@ -270,7 +271,8 @@ def read_journal(folder: Path) -> JournalContent:
             if "end" in record:
                 del edits[_read_count(record["end"], len(edits)) :]
             elif "edit" in record:
-                edits.append(_read_edit(record["edit"], shape))
+                last = _read_edit(record["edit"], shape, last)
+                edits.append(last)
                 continued += edits[-1:] if record.get("continues") else []
             elif "lasting" in record:
                 lasting = _read_count(record["lasting"], len(edits))
@@ -364,21 +366,25 @@ def _read_saved(
 ) -> tuple[Edit, ...]:
     """Read the edits of a save."""
     # Listed only where they are not the first edits of the journal; see `_save_record`.
-    listed = tuple(_read_edit(edit, shape) for edit in record["edits"])
+    listed: tuple[Edit, ...] = ()
+    for edit in record["edits"]:
+        listed = *listed, _read_edit(edit, shape, listed[-1] if listed else None)
     return listed or tuple(edits[: _read_count(record[word], len(edits))])
 
 
-def _read_edit(data: dict[str, Any], shape: tuple[int, ...]) -> Edit:
+def _read_edit(
+    data: dict[str, Any], shape: tuple[int, ...], before: Edit | None
+) -> Edit:
     """Read an edit; refuse one that nobody can make in an image of that shape."""
     frame = tuple(shape[axis] for axis in data["axes"])
     # Before it is decoded.
     if math.prod(data["shape"].get("size", ())) > MOST_FINER * math.prod(frame):
         raise ValueError("its labels are more than the image has voxels")
-    edit = load_edit(data)
+    edit = load_edit(data, before)
     form, fixed = edit.shape, [axis for axis, _ in edit.fixed]
     lists = [getattr(form, name, ()) for name in ("weights", "origin", "step")]
     numbers = chain(*edit.bbox, *getattr(form, "points", ()), *lists)
-    labels = (edit.label, *edit.spared, getattr(form, "clear", 0) or 0)
+    labels = (edit.label, getattr(form, "clear", 0) or 0)
     fits = (
         type(data["label"]) is int
         and all(-(1 << 63) <= label < 1 << 64 for label in labels)

@@ -102,7 +102,7 @@ def _make_edit(
         height, width = (into.canvas.shape[axis] for axis in axes)
         shape = Polygon(points, (height, width))
     source = into.only_over
-    return Edit(shape, tuple(axes), fixed, label, source, True, into.spared)
+    return Edit(shape, tuple(axes), fixed, label, source, True, into.list_spared())
 
 
 def _find_plane(

@@ -293,7 +293,7 @@ class ObjectClassAnnotation(FileAnnotation):
             # Threads that end late keep the canvas: no viewer stays with it.
             used, known = layer.canvas.used, (weakref.ref(owner), weakref.ref(layer))
             used.highest_classified = partial(_find_highest, *known)
-            layer.check_unlocked = partial(_check_unlocked, *known)
+            layer.object_classes = partial(_find_of_objects, *known)
             _follow_new(owner, layer)
 
     @classmethod
@@ -479,12 +479,13 @@ def _find_highest(
     return max(0, max(classes.stored, default=0), *classes.changed)
 
 
-def _check_unlocked(
-    owner: Callable[[], Annotations | None], layer: Callable[[], Any], label: int
-) -> None:
+def _find_of_objects(
+    owner: Callable[[], Annotations | None], layer: Callable[[], Any]
+) -> ObjectClasses:
     found = _find_kept(owner, layer)
-    if found is not None and classes_of_layer(layer()).kind is LabelKind.OBJECTS:
-        found.classes.check_unlocked(label)
+    if found is None or classes_of_layer(layer()).kind is not LabelKind.OBJECTS:
+        return ObjectClasses()
+    return found.classes
 
 
 def known_classes(owner: Annotations, layer: Any) -> ObjectClasses:

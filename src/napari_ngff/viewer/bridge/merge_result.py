@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from napari.layers import Labels, Layer
 
     from napari_ngff.labels.canvas import Canvas
-    from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
+    from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
 How = Literal["untouched", "overwrite", "background", "extend", "add", "replace"]
 
@@ -64,7 +64,7 @@ def worked_on(result: Layer, layers: Iterable[Layer]) -> Layer | None:
 
 def merge(
     result: Labels,
-    into: CanvasLabels,
+    into: OMEZarrLabels,
     how: How = "untouched",
     *,
     value: int | None = None,
@@ -122,7 +122,7 @@ class PreparedMerge:
     """
 
     result: Labels
-    into: CanvasLabels
+    into: OMEZarrLabels
     canvas: Canvas
     edits: tuple[Edit, ...]
     shift: int = 0
@@ -157,7 +157,7 @@ class PreparedMerge:
 
 def prepare_merge(
     result: Labels,
-    into: CanvasLabels,
+    into: OMEZarrLabels,
     how: How = "untouched",
     *,
     value: int | None = None,
@@ -201,7 +201,7 @@ def prepare_merge(
 
 
 def _leave_out_touching(
-    values: Any, place: _ResultPlace, into: CanvasLabels, canvas: Canvas
+    values: Any, place: _ResultPlace, into: OMEZarrLabels, canvas: Canvas
 ) -> tuple[Any, int]:
     """Clear the objects that share a voxel with a label; return how many that are."""
     (edit,) = _make_edits(values, "add", None, place, into)
@@ -236,7 +236,7 @@ class _ResultPlace:
     fixed: tuple[tuple[int, int], ...]
 
 
-def _find_place(result: Labels, into: CanvasLabels, like: Layer) -> _ResultPlace:
+def _find_place(result: Labels, into: OMEZarrLabels, like: Layer) -> _ResultPlace:
     """Return the position of a result on the axes of labels."""
     work = like.metadata.get(WORK)
     before = np.array(work.before if isinstance(work, WorkRegion) else ())
@@ -284,10 +284,10 @@ def _round_values(values: Any) -> Any:
 
 
 def _make_edits(
-    values: Any, how: How, value: int | None, place: _ResultPlace, into: CanvasLabels
+    values: Any, how: How, value: int | None, place: _ResultPlace, into: OMEZarrLabels
 ) -> list[Edit]:
     """Make the edits of one merge."""
-    offset = len(place.fixed)
+    offset, spared = len(place.fixed), into.list_spared()
     whole = Raster(values, place.origin, place.step)
     fixed = dict(place.fixed)
     kept = []
@@ -312,7 +312,7 @@ def _make_edits(
         raster = Raster(pixels[index], origin, step, clear)
         top = int(pixels.max(initial=0))
         planes = tuple(sorted(fixed.items()))
-        return Edit(raster, axes, planes, top, source, False, into.spared)
+        return Edit(raster, axes, planes, top, source, False, spared)
 
     background = int(into.colormap.background_value)
     if how == "overwrite":

@@ -86,7 +86,7 @@ class CanvasLabels(Labels):  # type: ignore[misc]
     Attributes
     ----------
     spared
-        Locked labels: no tool replaces them.
+        Labels of locked classes: no tool replaces them.
     classes
         Named labels, as they will be saved; None where they stay as in the file.
     stroke_surface

@@ -251,8 +251,7 @@ def check_changeable(layer: OMEZarrLabels, label: int) -> None:
 def _check_unlocked(layer: OMEZarrLabels, label: int) -> None:
     if label in layer.spared:
         raise ValueError(f"Label {label} is locked. Unlock it first.")
-    if layer.check_unlocked is not None:
-        layer.check_unlocked(label)
+    layer.object_classes().check_unlocked(label)
 
 
 def space_axes(layer: OMEZarrLabels) -> tuple[int, ...]:

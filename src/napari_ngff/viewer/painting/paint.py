@@ -9,9 +9,10 @@ import numpy as np
 from napari.layers import Labels
 from napari.utils.notifications import show_info, show_warning
 
-from napari_ngff.labels.edits import Edit
+from napari_ngff.labels.edits import Edit, LabelSet
 from napari_ngff.labels.label_classes import PLACE
 from napari_ngff.labels.label_objects import FILL_BUDGET, flood_region
+from napari_ngff.labels.object_classes import ObjectClasses
 from napari_ngff.labels.runs import point_runs
 from napari_ngff.labels.shapes import Everywhere, Mask, Polygon, Shape, Stroke
 from napari_ngff.metadata.model import OWN
@@ -83,13 +84,13 @@ class OMEZarrLabels(CanvasLabels):
         Whether the message that hidden labels take no paint was shown.
     takes_number
         Called with a number key where each label is an object, which gets a class.
-    check_unlocked
-        Called with a label; raises ValueError where it is an object whose class is
-        locked.
+    object_classes
+        Returns the classes of objects; none of labels that are classes.
     """
 
     takes_number: Callable[[int], None] | None = None
-    check_unlocked: Callable[[int], None] | None = None
+    object_classes: Callable[[], ObjectClasses] = ObjectClasses
+    _locked_objects = ObjectClasses(), LabelSet()
 
     _drag_modes = handle_modes(
         "_drag_modes",
@@ -335,8 +336,15 @@ class OMEZarrLabels(CanvasLabels):
             source = self.only_source(label)
         planes = tuple(fixed.items())
         self._add_edit(
-            Edit(shape, axes, planes, int(label), source, touch, self.spared)
+            Edit(shape, axes, planes, int(label), source, touch, self.list_spared())
         )
+
+    def list_spared(self) -> LabelSet:
+        """List the labels that no tool replaces: locked classes, or their objects."""
+        classes = self.object_classes()
+        if classes is not self._locked_objects[0]:
+            self._locked_objects = classes, LabelSet.of_labels(classes.locked_objects)
+        return self._locked_objects[1] or LabelSet.of_labels(self.spared)
 
     def only_source(self, label: int) -> int | None:
         """Return the only label that may be drawn over; None for any."""
@@ -481,7 +489,7 @@ class OMEZarrLabels(CanvasLabels):
         if old == new_label:
             return
         # Locked labels, and others than the one that may be drawn over, are not filled.
-        if old in self.spared or self.only_source(new_label) not in (None, old):
+        if old in self.list_spared() or self.only_source(new_label) not in (None, old):
             return
         if self.contiguous:
             runs = flood_region(self.canvas.levels[0], voxel, axes)

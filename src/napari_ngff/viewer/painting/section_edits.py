@@ -76,7 +76,7 @@ def section_on_screen(
     every = Everywhere(tuple(canvas.shape[axis] for axis in planes))
     # In sections that nobody sees, nothing is replaced that was not named.
     source = layer.only_source(label) or 0
-    edit = Edit(every, planes, fixed, label, source, True, layer.spared)
+    edit = Edit(every, planes, fixed, label, source, True, layer.list_spared())
     moved = viewer.dims.last_used + layer.ndim - viewer.dims.ndim
     axis = moved if by_slider and moved in axes else axes[-1]
     return axis, ObjectEdits(layer, canvas, (edit,), (label,), canvas.version)
