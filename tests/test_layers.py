@@ -43,7 +43,15 @@ VIEWER_LAYERS = (
     ("annotations",),
     ("browsing",),
     ("session",),
-    ("reader", "first_saves", "deleted_labels", "bridge", "composing", "inspecting"),
+    (
+        "reader",
+        "first_saves",
+        "deleted_labels",
+        "bridge",
+        "composing",
+        "inspecting",
+        "results",
+    ),
     ("converting", "samples"),
 )
 """The same within ``viewer``: its folders, and the modules beside them."""

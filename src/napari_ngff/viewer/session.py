@@ -26,6 +26,7 @@ from napari_ngff.viewer.annotations.shapes_annotation import ShapesAnnotation
 from napari_ngff.viewer.browsing.annotation import AnnotationRound
 from napari_ngff.viewer.browsing.browser import Browser
 from napari_ngff.viewer.browsing.canvas_controls import NavigationKeys
+from napari_ngff.viewer.browsing.plate_tables import PlateTables
 from napari_ngff.viewer.browsing.positions import inline_title
 from napari_ngff.viewer.browsing.recovery import EditRecovery
 from napari_ngff.viewer.browsing.region_steps import RegionSteps
@@ -147,6 +148,7 @@ class Session:
     def __init__(self, viewer: ViewerModel) -> None:
         self._viewer = viewer
         self.browser: Browser | None = None
+        self._tables: PlateTables | None = None
         self.annotation_round: AnnotationRound | None = None
         self.annotations = Annotations(viewer, KINDS)
         self.recovery = EditRecovery(self.annotations)
@@ -302,6 +304,16 @@ class Session:
         self.browsing.emit(self.browser)
         Window.current.show_browser(viewer)
         return self.browser
+
+    def open_tables(self) -> PlateTables | None:
+        """Give the tables of what is browsed; the first call searches for them."""
+        browser, tables = self.browser, self._tables
+        if browser is None:
+            return None
+        if tables is None or tables.browser is not browser:
+            self._tables = tables = PlateTables(browser)
+            tables.find_tables()
+        return tables
 
     def find_browsed(self) -> Browser | None:
         """Return what is browsed, but for what other layers have replaced."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from npe2 import PluginManager
 from qtpy.compat import isalive
-from qtpy.QtCore import QSize, QTimer
+from qtpy.QtCore import QSize, Qt, QTimer
 from qtpy.QtWidgets import QDockWidget, QMainWindow, QWidget
 
 from napari_ngff.viewer.private.napari_window import qt_window_of
@@ -17,17 +17,22 @@ from napari_ngff.viewer.session import viewer_of
 ANNOTATE = "Annotate"
 BROWSER = "Plate browser"
 INSPECTOR = "Inspector"
+RESULTS = "Results"
 # A dock is made by its command, so that one dock can show another without importing it.
 COMMANDS = {
     ANNOTATE: "napari-ngff.annotate",
     BROWSER: "napari-ngff.browser",
     INSPECTOR: "napari-ngff.inspector",
+    RESULTS: "napari-ngff.results",
 }
 """Docks by their names in the manifest, and the commands there that make them."""
 
+BELOW = 0.35
+"""Share of the window's height that a dock below the canvas gets at first."""
 
-def place_dock(viewer: Any, widget: QWidget) -> None:
-    """Make a new dock a tab beside another one of ours, once napari has added it.
+
+def place_dock(viewer: Any, widget: QWidget, *, is_below: bool = False) -> None:
+    """Place a new dock, once napari has added it: a tab beside another one of ours.
 
     After that it stays where the user moves it.
 
@@ -35,13 +40,16 @@ def place_dock(viewer: Any, widget: QWidget) -> None:
     ----------
     widget
         What the dock holds.
+    is_below
+        Whether it goes below the canvas instead, so that the map stays in view.
     """
     window = qt_window_of(viewer)
     if window is not None:
-        QTimer.singleShot(0, partial(_join_tabs, viewer, widget, window.size()))
+        place = partial(_place_dock, viewer, widget, window.size(), is_below)
+        QTimer.singleShot(0, place)
 
 
-def _join_tabs(viewer: Any, widget: QWidget, size: QSize) -> None:
+def _place_dock(viewer: Any, widget: QWidget, size: QSize, is_below: bool) -> None:
     dock = widget.parent() if isalive(widget) else None  # type: ignore[no-untyped-call]
     window = dock.parent() if isinstance(dock, QDockWidget) else None
     if not isinstance(dock, QDockWidget) or not isinstance(window, QMainWindow):
@@ -50,6 +58,18 @@ def _join_tabs(viewer: Any, widget: QWidget, size: QSize) -> None:
     dock.setMinimumSize(0, 0)
     # Qt lets keys such as Alt+U press buttons of a dock that is behind another tab.
     dock.visibilityChanged.connect(widget.setEnabled)
+    if is_below:
+        window.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, dock)
+        height = round(size.height() * BELOW)
+        window.resizeDocks([dock], [height], Qt.Orientation.Vertical)
+        QTimer.singleShot(0, partial(window.resize, size))
+    else:
+        _join_tabs(viewer, dock, window, size)
+
+
+def _join_tabs(
+    viewer: Any, dock: QDockWidget, window: QMainWindow, size: QSize
+) -> None:
     area = window.dockWidgetArea(dock)
     for title in COMMANDS:
         other = find_dock(viewer, title)

@@ -266,7 +266,7 @@ def test_each_column_keeps_its_aggregate(walk):
     walk.color_by(TableColumn(TableOffer(TableOrigin.COUNT, "nuclei"), "labels"))
     for name, how in reversed(chosen.items()):
         walk.color_by(TableColumn(measured, name))
-        assert walk.joined.way == how
+        assert walk.joined.find_way() == how
     titles = walk.joined.list_columns()
     assert titles[TableColumn(measured, "label")].startswith("number of nuclei")
 

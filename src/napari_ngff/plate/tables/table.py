@@ -94,6 +94,17 @@ class WellTable:
         return tuple(c for c in (FIELD, LABEL) if c in self.frame.columns)
 
     @property
+    def has_lone_rows(self) -> bool:
+        """Whether each well has one row at most."""
+        return bool(self.frame[WELL].is_unique)
+
+    @property
+    def row_noun(self) -> str:
+        """What rows are: "objects", "images", or "rows" of wells."""
+        counted = "objects" if LABEL in self.place_columns else "images"
+        return counted if self.place_columns else "rows"
+
+    @property
     def numeric_columns(self) -> tuple[str, ...]:
         """Names of the columns that hold numbers."""
         return tuple(c for c in self.columns if self.is_numeric(c))
@@ -224,10 +235,20 @@ class WellTable:
 
         Of texts that are equally frequent it is the first in the order of letters.
         """
+        return {well: text for well, (text, _) in self.text_shares(column).items()}
+
+    def text_shares(self, column: str) -> dict[str, tuple[str, float]]:
+        """Find the most frequent text of each well, and its share of those known.
+
+        See `most_frequent`.
+        """
         texts = text_categories(self.frame[column])
         sizes = texts.groupby([self.frame[WELL], texts], observed=True).size()
-        best = sizes.groupby(level=0, observed=True).idxmax()
-        return dict(best.tolist())
+        wells = sizes.groupby(level=0, observed=True)
+        best = wells.idxmax()
+        shares = sizes[best.tolist()].to_numpy() / wells.sum().to_numpy()
+        places = zip(best.tolist(), shares.tolist(), strict=True)
+        return {well: (text, share) for (well, text), share in places}
 
     def describe_columns(self) -> tuple[tuple[str, str], ...]:
         """Summarise the rows, for people.

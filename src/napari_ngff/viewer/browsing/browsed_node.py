@@ -64,10 +64,14 @@ class BrowsedNode:
         Show what is not shown, and why.
     resolver
         Reads, in workers, what layers show next.
+    selected_wells
+        Paths of the wells that are selected on the map and in results.
     """
 
     labels_offered = Signal()
     """Emitted when `known_labels` has got more names."""
+    wells_selected = Signal()
+    """Emitted when other wells are selected."""
 
     def __init__(self, node: Node) -> None:
         self.node, self.kind = node, node.kind
@@ -75,6 +79,7 @@ class BrowsedNode:
         self.acquisitions: tuple[Acquisition, ...] = plate.acquisitions if plate else ()
         self._geometry: int | None = None
         self._map: PlateMap | None = None
+        self.selected_wells: frozenset[str] = frozenset()
         self._word = (
             "field" if node.kind in (GroupKind.PLATE, GroupKind.WELL) else "image"
         )
@@ -112,6 +117,13 @@ class BrowsedNode:
     def geometry(self, wells: int | None) -> None:
         # Rows and columns follow from the geometry, so the map is made anew.
         self._geometry, self._map = wells, None
+
+    def select_wells(self, paths: Iterable[str]) -> None:
+        """Select wells, everywhere."""
+        selected = frozenset(paths)
+        if selected != self.selected_wells:
+            self.selected_wells = selected
+            self.wells_selected.emit()
 
     def well_at(self, path: str) -> MapWell | None:
         """Find a well of the map by its path."""

@@ -207,6 +207,14 @@ class Browser(BrowsedNode):
         position = Position(well, field or "")
         self._show_fields(ShownFields(position=position, moves=(FieldEntry(),)))
 
+    def show_well(self, path: str) -> None:
+        """Show a well as wells are shown now: its first field, or an overview of it."""
+        count = 0 if self.position is not None else len(self.shown_wells)
+        if count == 1 or 0 < count < len(self.map.wells):
+            self.show_mosaic([path])
+        else:
+            self.show_field(path)
+
     def show_image(self, path: str) -> None:
         """Show an image of a collection or a folder instead of the one on screen.
 

@@ -16,7 +16,6 @@ from napari_ngff.plate.tables.table import (
     FIELD,
     LABEL,
     PLACES,
-    WELL,
     WellTable,
     text_categories,
 )
@@ -158,19 +157,25 @@ class JoinedTables:
         column = TableColumn(self.chosen, self.column)
         return column if column in self.list_columns() else None
 
-    def list_ways(self) -> tuple[str, ...]:
-        """List how the rows of a well can become one value, the usual way first."""
-        column = self.table_column
+    def list_ways(self, column: TableColumn | None = None) -> tuple[str, ...]:
+        """List how the rows of a well can become one value, the usual way first.
+
+        Parameters
+        ----------
+        column
+            By default the one that colours the map.
+        """
+        column = column or self.table_column
         if column is not None and column.name == LABEL:
             return NUMBERS
         if column is None or self.tables[column.offer].is_numeric(column.name):
             return AGGREGATIONS
         return CATEGORY, "count"
 
-    @property
-    def way(self) -> str:
-        """Which of `list_ways` counts: the choice for the column, else the first."""
-        column, ways = self.table_column, self.list_ways()
+    def find_way(self, column: TableColumn | None = None) -> str:
+        """Find which of `list_ways` counts: the choice for the column, or the first."""
+        column = column or self.table_column
+        ways = self.list_ways(column)
         chosen = None if column is None else self.ways.get(column)
         return chosen if chosen in ways else ways[0]
 
@@ -193,20 +198,67 @@ class JoinedTables:
 
     def find_view(self) -> TableView:
         """Find what the map shows; a filter that is not understood hides nothing."""
-        met: dict[TableOffer, WellTable] = {}
-        wells, note, problem = None, "", ""
+        met, wells, problem = self._apply_filter()
+        note = ""
+        if wells is not None:
+            count, total = len(wells), len(self.paths)
+            note = f"Wells that match the filter: {count:,} of {total:,}."
+        return TableView(self._color_wells(met), wells, note, problem)
+
+    def rows_that_count(
+        self, offer: TableOffer, *, in_all_wells: bool = False
+    ) -> WellTable:
+        """Return the rows of a table that count.
+
+        They are of the acquisitions that are shown, meet the tests of the filter of
+        columns of the table, and are in wells that the filter means. A filter that is
+        not understood leaves out nothing.
+
+        Parameters
+        ----------
+        offer
+            One of `tables`.
+        in_all_wells
+            Whether those of other wells count as well, as of controls. Then tests of a
+            table with one row for a well, which only choose wells, count for nothing.
+        """
+        met, wells, _ = self._apply_filter()
+        whole = self.tables[offer]
+        if in_all_wells:
+            is_tested = offer in met and whole.place_columns
+            rows = met[offer] if is_tested else self._rows_of(offer)
+        else:
+            rows = self._rows_that_meet(met, offer)
+            rows = rows if wells is None or not self.paths else rows.of_wells(wells)
+        if len(rows) == len(whole):
+            return replace(whole, without=rows.without)
+        frame = whole.frame.take(rows.frame.index)
+        return replace(whole, frame=frame, without=rows.without)
+
+    def _apply_filter(
+        self,
+    ) -> tuple[dict[TableOffer, WellTable], frozenset[str] | None, str]:
+        """Find the rows of each table that meet its tests, the wells that are meant,
+        and why the filter is not understood.
+        """
         try:
             words, tests = self._parse_filter()
             met = {offer: self._rows_of(offer, tests[offer]) for offer in tests}
             found = [rows.list_wells() for rows in met.values()]
             found += [self._find_wells(text) for text in words if text.strip(", ")]
         except ValueError as error:
-            found, met, problem = [], {}, str(error)
-        if found:
-            wells = frozenset(self.paths).intersection(*found)
-            count, total = len(wells), len(self.paths)
-            note = f"Wells that match the filter: {count:,} of {total:,}."
-        return TableView(self._color_wells(met), wells, note, problem)
+            return {}, None, str(error)
+        wells = frozenset(self.paths).intersection(*found) if found else None
+        return met, wells, ""
+
+    def _rows_that_meet(
+        self, met: Mapping[TableOffer, WellTable], offer: TableOffer
+    ) -> WellTable:
+        """Give the rows of a table that meet all tests, here and in other tables."""
+        rows = met[offer] if offer in met else self._rows_of(offer)
+        for other in (met[each] for each in met if each != offer):
+            rows = rows.of_wells(other.list_wells())
+        return rows
 
     def _parse_filter(
         self,
@@ -245,11 +297,15 @@ class JoinedTables:
     def _rows_of(
         self, offer: TableOffer, tests: Sequence[ColumnCondition] = ()
     ) -> WellTable:
-        """Give the rows of a table that count and meet tests, with what is needed."""
+        """Give the rows of a table that count and meet tests, with what is needed.
+
+        The index is their place in the table.
+        """
         table = self.tables[offer]
         kept = {*PLACES, table.acquisition_column, self.column}
         kept |= {test.column for test in tests}
         frame = table.frame[[column for column in table.frame if column in kept]]
+        frame = frame.reset_index(drop=True)
         table = replace(table, frame=frame).hide_acquisitions(self.hidden)
         return table.rows_where(tests)
 
@@ -275,12 +331,12 @@ class JoinedTables:
         column = self.table_column
         if column is None:
             return None
-        table, name, how = self.tables[column.offer], column.name, self.way
+        table, name, how = self.tables[column.offer], column.name, self.find_way()
         every = self._rows_of(column.offer)
-        rows = met.get(column.offer, every)
-        for other in (met[offer] for offer in met if offer != column.offer):
-            rows = rows.of_wells(other.list_wells())
-        title = self._title_values(column)
+        rows = self._rows_that_meet(met, column.offer)
+        title = self.title_values(column, self._title_column(column))
+        if self.hidden and table.acquisition_column:
+            title += f", {' + '.join(self.shown)}"
         if how == CATEGORY:
             texts = rows.most_frequent(name)
             found = {path: texts.get(path) for path in self.paths}
@@ -299,20 +355,15 @@ class JoinedTables:
         is_log = suits_log(whole) if self.log is None else self.log
         return color_numbers(values, title, is_log=is_log)
 
-    def _title_values(self, column: TableColumn) -> str:
-        """Say what the values of the wells are: "voxels, mean, day 1"."""
-        table, how = self.tables[column.offer], self.way
-        title = self._title_column(column)
+    def title_values(self, column: TableColumn, title: str) -> str:
+        """Say how the values of wells are made of the rows: "voxels, mean"."""
+        table, how = self.tables[column.offer], self.find_way(column)
         # One row per well needs no word about how rows become one value.
-        alone = table.frame[WELL].is_unique and column.name != LABEL
         if how == "count":
-            counted = "objects" if LABEL in table.place_columns else "images"
-            title += f", count of {counted if table.place_columns else 'rows'}"
-        elif how != CATEGORY and not alone:
-            is_number = title != column.name and how != "sum"
+            title += f", count of {table.row_noun}"
+        elif how != CATEGORY and (column.name == LABEL or not table.has_lone_rows):
+            is_number = self._title_column(column) != column.name and how != "sum"
             title += f", {how} of images" if is_number else f", {how}"
-        if self.hidden and table.acquisition_column:
-            title += f", {' + '.join(self.shown)}"
         return title
 
 

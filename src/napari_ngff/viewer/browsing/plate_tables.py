@@ -92,9 +92,15 @@ class PlateTables:
         self.view = TableView()
         self.message = self.outdated_note = ""
         self._measured: dict[TableOffer | None, MeasuredLabels] = {}
-        self._task = LatestTask(on_progress=self.progressed.emit)
-        self._search, self._viewing = LatestTask(), LatestTask()
         self._annotations = browser.layers.annotations
+        viewer = self._annotations.viewer
+
+        def is_open() -> bool:
+            return Window.current.is_open(viewer)
+
+        self._task = LatestTask(is_open, self.progressed.emit)
+        self._search, self._viewing = LatestTask(is_open), LatestTask(is_open)
+        browser.closed.connect(self.close)
         browser.layers_changed.connect(self._follow_layers)
         browser.labels_offered.connect(self._offer_counts)
         self._annotations.changed.connect(self._check_strokes)
@@ -117,6 +123,10 @@ class PlateTables:
         self.browser.layers_changed.disconnect(self._follow_layers)
         self.browser.labels_offered.disconnect(self._offer_counts)
         self._annotations.changed.disconnect(self._check_strokes)
+
+    def stop(self) -> None:
+        """Stop reading and measuring, since nobody sees how far it is."""
+        self._task.cancel()
 
     # What there is, and what is shown.
 

@@ -31,6 +31,7 @@ from napari_ngff.widgets.connections import (
 from napari_ngff.widgets.docking import (
     ANNOTATE,
     INSPECTOR,
+    RESULTS,
     bring_forward,
     place_dock,
     show_dock,
@@ -93,7 +94,8 @@ class BrowserDock(BrowserPanel):
         self.map.pinned.connect(self.pinWell)
         self.map.menu_wanted.connect(self._on_map_menu)
         self.map.stepped.connect(self.stepWell)
-        self.map.picked.connect(self._show_mode)
+        self.map.picked.connect(self._on_picked)
+        self.tables.results_wanted.connect(self._on_results)
         self.map.hovered.connect(self._on_hovered)
         self.well.chosen.connect(self.goToField)
         self.images.chosen.connect(self.showImage)
@@ -128,6 +130,7 @@ class BrowserDock(BrowserPanel):
             (browser.wells_changed, self._show_problems),
             (browser.busy, self._on_busy),
             (browser.states.changed, self._want_states),
+            (browser.wells_selected, self._show_selected),
         ):
             self._following.connect(signal, slot)
         location, alike = node.location, node.kind in (GroupKind.PLATE, GroupKind.WELL)
@@ -141,7 +144,8 @@ class BrowserDock(BrowserPanel):
         kind = "images" if node.kind is GroupKind.SERIES else node.kind
         self.title.setText(f"{name} ({kind})")
         self.map.setMap(browser.map)
-        self.tables.setBrowser(browser)
+        self.tables.setTables(self._session.open_tables())
+        self._show_selected()
         self._show_problems()
         self.showPages(node.kind)
         self._on_labels_offered()
@@ -168,7 +172,7 @@ class BrowserDock(BrowserPanel):
             # Else both would be called until Python's garbage is collected, and once
             # that has begun, in a worker, a call fails.
             self._disconnect_browser()
-            self.tables.setBrowser(None)
+            self.tables.setTables(None)
         return bool(super().event(event))
 
     def _disconnect_browser(self) -> None:
@@ -182,7 +186,7 @@ class BrowserDock(BrowserPanel):
         self._click.stop()
         self._tasks.cancel_others("opened")  # that task may be opening the next one
         self._tasks.cancel_others("states")
-        self.tables.setBrowser(None)
+        self.tables.setTables(None)
         self.clear()
 
     def _follow_viewer(self) -> None:
@@ -308,6 +312,18 @@ class BrowserDock(BrowserPanel):
     def _on_annotate(self) -> None:
         show_dock(self._viewer, ANNOTATE)
 
+    def _on_results(self) -> None:
+        show_dock(self._viewer, RESULTS)
+
+    def _on_picked(self) -> None:
+        if self._browser is not None:
+            self._browser.select_wells(self.map.selected())
+        self._show_mode()
+
+    def _show_selected(self) -> None:
+        if self._browser is not None:
+            self.map.setSelected(self._browser.selected_wells)
+
     def _on_cancel(self) -> None:
         if self._browser is not None:
             self._browser.cancel_reading()
@@ -324,10 +340,7 @@ class BrowserDock(BrowserPanel):
         path = self._clicked
         if self._browser is None or path is None:
             return
-        if self._canvas_mode() in (CanvasMode.WELL, CanvasMode.SELECTED):
-            self._browser.show_mosaic([path])
-        else:
-            self._browser.show_field(path)
+        self._browser.show_well(path)
 
     def _on_geometry(self, wells: int | None) -> None:
         if self._browser is not None:

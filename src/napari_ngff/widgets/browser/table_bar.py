@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from qtpy.QtCore import QEvent, QObject, Qt
+from qtpy.QtCore import QEvent, QObject, Qt, Signal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
     QCheckBox,
     QComboBox,
@@ -19,7 +19,6 @@ from qtpy.QtWidgets import (
 
 from napari_ngff.plate.tables.files import SUFFIXES
 from napari_ngff.viewer.browsing.joined_tables import TableView
-from napari_ngff.viewer.browsing.plate_tables import PlateTables
 from napari_ngff.viewer.browsing.table_offers import MeasureScope
 from napari_ngff.viewer.layers.coloring import list_known
 from napari_ngff.viewer.private.napari_window import qt_viewer_of
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 
     from qtpy.QtGui import QAction, QDropEvent  # type: ignore[attr-defined]
 
-    from napari_ngff.viewer.browsing.browser import Browser
+    from napari_ngff.viewer.browsing.plate_tables import PlateTables
     from napari_ngff.widgets.browser.controls import BrowserControls
     from napari_ngff.widgets.browser.plate_map import PlateMapView
 
@@ -58,6 +57,9 @@ class TableBar(QWidget):
     controls
         Their filter line is applied here.
     """
+
+    results_wanted = Signal()
+    """Emitted when the user asks for the dock of results."""
 
     def __init__(
         self,
@@ -81,8 +83,9 @@ class TableBar(QWidget):
         self.column = choice_box(self, "Colour by", "Column that colours the map")
         self.how = QComboBox(self)
         self.log = QCheckBox("log", self)
-        self.save_button, self.cancel = make_buttons(
+        self.results, self.save_button, self.cancel = make_buttons(
             self,
+            ("Results…", "Wells and conditions as a table", None),
             ("Save…", "Save the chosen table as CSV or Parquet", self._on_save),
             ("Cancel", "", self._on_cancel),
         )
@@ -106,7 +109,7 @@ class TableBar(QWidget):
         self.progress.setMaximumHeight(6)
         self.progress.setTextVisible(False)
         self.note.setWordWrap(True)
-        for widget in (self.load_button, self.measure, self.save_button):
+        for widget in (self.load_button, self.measure, self.save_button, self.results):
             widget.setSizePolicy(QSizePolicy.Policy.Minimum, QSizePolicy.Policy.Fixed)
 
     def _lay_out(self) -> None:
@@ -119,7 +122,7 @@ class TableBar(QWidget):
             (self.column, self.column_caption, self.how, self.log),
             # Not in the row of Measure, which would move when Save… appears: the second
             # click of a double click would save. Nor below Cancel, which goes.
-            (self.note, None, self.save_button),
+            (self.note, self.results, self.save_button),
             (self.progress, None, self.cancel),
         ):
             row = QHBoxLayout()
@@ -129,8 +132,10 @@ class TableBar(QWidget):
                     row.addWidget(widget, int(widget is wide))
             corner = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignTop
             row.setAlignment(self.save_button, corner)  # where it is in this row
+            row.setAlignment(self.results, Qt.AlignmentFlag.AlignTop)
             layout.addLayout(row)
         for widget in (
+            self.results,
             self.save_button,
             self.column_caption,
             self.column,
@@ -147,6 +152,7 @@ class TableBar(QWidget):
         self.column.activated.connect(self._on_column)
         self.how.activated.connect(self._on_how)
         self.log.clicked.connect(self._on_log)
+        self.results.clicked.connect(self.results_wanted)
         self.menu.aboutToShow.connect(self._on_menu)
         self.menu.triggered.connect(self._on_measure)
         self._controls.filter_changed.connect(self._on_filter)
@@ -158,20 +164,18 @@ class TableBar(QWidget):
         """Return the tables of the plate that is browsed; None for none."""
         return self._tables
 
-    def setBrowser(self, browser: Browser | None) -> None:
+    def setTables(self, tables: PlateTables | None) -> None:
         """Show the tables of a browser; None for none."""
-        tables, self._tables = self._tables, None
-        if tables is not None:
-            self.destroyed.disconnect(tables.close)
+        if self._tables is not None:
+            self.destroyed.disconnect(self._tables.stop)
             self._following.end()
-            tables.close()
-        if browser is not None:
-            self._tables = tables = PlateTables(browser)
+            self._tables.stop()
+        self._tables = tables
+        if tables is not None:
             self._following.connect(tables.changed, self._show_tables)
             self._following.connect(tables.message_sent, self._show_note)
             self._following.connect(tables.progressed, self._on_progress)
-            self.destroyed.connect(tables.close)
-            tables.find_tables()
+            self.destroyed.connect(tables.stop)
         self._on_progress(1, 1)
         self._show_tables()
 
@@ -273,10 +277,11 @@ class TableBar(QWidget):
         offers = {offer: offer.title for offer in tables.offers}
         fill_box(self.table, offers, joined.chosen, "no table")
         fill_box(self.column, joined.list_columns(), joined.table_column, "thumbnails")
-        fill_box(self.how, {way: way for way in joined.list_ways()}, joined.way)
+        fill_box(self.how, {way: way for way in joined.list_ways()}, joined.find_way())
         enable_if(bool(tables.labels), self.measure, "Show a field with labels first.")
         has_table = joined.chosen is not None
         self.save_button.setVisible(has_table)
+        self.results.setVisible(bool(joined.tables and joined.paths))
         for widget in (self.column_caption, self.column):
             widget.setVisible(has_table and bool(joined.paths))
         self.how.setVisible(joined.table_column is not None)

@@ -1,0 +1,1 @@
+"""What the pages of the dock of results show and do."""

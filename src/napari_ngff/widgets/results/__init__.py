@@ -1,0 +1,1 @@
+"""The dock of results, and its pages."""
