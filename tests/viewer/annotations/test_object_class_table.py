@@ -52,6 +52,17 @@ def test_classes_are_read_as_they_were_written(image):
     assert table.classes.classes == classes_of(ROWS).classes
 
 
+@pytest.mark.parametrize(
+    "names", [("01", "02", "1"), ("1.0", "1e3", "1"), ("NA", "null"), ("True", "0")]
+)
+def test_classes_that_look_like_numbers_stay_as_they_are(image, names):
+    rows = {label: names[label % len(names)] for label in range(1, 7)}
+    write(image, rows)
+    (table,) = read(image)
+    assert dict(table.classes.class_of) == rows
+    assert table.classes.names == classes_of(rows).names
+
+
 def test_ngio_reads_them_as_features_of_the_labels(image):
     ngio = pytest.importorskip("ngio")
     write(image, {7: "long", 3: "round"})

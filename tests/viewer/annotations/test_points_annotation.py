@@ -131,6 +131,29 @@ def test_points_that_come_again_leave_the_sliders_and_their_name(
     assert any("a.points" in note for note in result.notes)
 
 
+def test_properties_are_the_same_after_the_next_save(user, path, monkeypatch):
+    words = {
+        "plate": ["01", "02", "1"],
+        "gene": ["NA", "None", "TP53"],
+        "grade": ["1", "2", "3"],
+        "score": [0.1, 1 / 3, np.nan],
+        "note": ["", "a, b", "yes"],
+    }
+    viewer = opened(path, monkeypatch)
+    draw(viewer, features=words)
+    save(viewer)
+    file = path.parent / "cells.points/spots.csv"
+    before = file.read_text()
+    close(viewer)
+    viewer = opened(path, monkeypatch)
+    layer = viewer.layers["spots"]
+    assert [*layer.features["plate"]] == words["plate"]
+    assert layer.features["score"].dtype.kind == "f"
+    layer.add(PLACES[0])
+    save(viewer)
+    assert file.read_text().startswith(before)
+
+
 def test_what_another_program_changed_is_not_overwritten(user, path, monkeypatch):
     viewer = opened(path, monkeypatch)
     layer, file = draw(viewer), path.parent / "cells.points/spots.csv"

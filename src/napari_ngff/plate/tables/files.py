@@ -40,7 +40,7 @@ from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.replace_file import replace_when_done, require_writable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from napari_ngff.metadata.model import JSON
     from napari_ngff.plate.tables.table import WellTable
@@ -102,8 +102,13 @@ def read_table(path: str | os.PathLike[str], *, alone: bool = False) -> WellTabl
         return make_table(frame, where.stem, {WELL: ""})
 
 
-def _read_file(source: Source, key: str, where: str) -> Any:
-    """Read a file of a table as a pandas.DataFrame; None where there is none."""
+def _read_file(
+    source: Source, key: str, where: str, categories: Sequence[str] = ()
+) -> Any:
+    """Read a file of a table as a pandas.DataFrame; None where there is none.
+
+    Columns of categories stay text, also if each could be a number.
+    """
     revision = source.find_revision(key)
     check_table(getattr(revision, "size", 0), where)
     raw = source.get(key)
@@ -114,7 +119,8 @@ def _read_file(source: Source, key: str, where: str) -> Any:
         _check_lines(raw, where)
         values = sum(raw.count(end) for end in (b",", b";", b"\t", b"\n"))
         most = COPIES_OF_TEXT * len(raw) + VALUE * values
-        return call_bounded(_text_frame, source, (raw, where), most, ("pandas",))
+        given = raw, where, categories
+        return call_bounded(_text_frame, source, given, most, ("pandas",))
     if find_spec("pyarrow") is None:
         raise UnsupportedError(NO_PARQUET)
     return decode_parquet(source, raw, where)
@@ -128,7 +134,9 @@ def _check_lines(raw: bytes, where: str) -> None:
             raise _not_a_table(where, "it has a line of more than a megabyte")
 
 
-def _text_frame(source: Source, raw: bytes, where: str) -> Any:
+def _text_frame(
+    source: Source, raw: bytes, where: str, categories: Sequence[str]
+) -> Any:
     import pandas as pd
 
     text = _decode_text(raw).replace("\r\n", "\n").replace("\r", "\n").lstrip("\n ")
@@ -147,6 +155,7 @@ def _text_frame(source: Source, raw: bytes, where: str) -> Any:
         header=None,
         skiprows=lines,
         names=range(len(names)),
+        dtype={i: str for i, name in enumerate(names) if name in categories},
         index_col=False,
         low_memory=False,  # in parts, a column may be text here and numbers there
     )
@@ -301,7 +310,9 @@ def _frame_of(group: Node, backend: str) -> Any:
             raise CorruptDataError(msg) from error
     for name in (f"table.{kind}" for kind in ("csv", "parquet") if kind in backend):
         key = location.object_key(name)
-        frame = _read_file(location.source, key, f"{group}/{name}")
+        stated = group.attributes.get("categorical_columns")
+        categories = stated if isinstance(stated, list) else ()
+        frame = _read_file(location.source, key, f"{group}/{name}", categories)
         if frame is None:
             raise CorruptDataError(f"The table {group} has no file {name}.")
         return frame

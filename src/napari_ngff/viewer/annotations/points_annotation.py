@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 INDEX = "index"
 
+CODE = r"[+-]?0\d.*"
+"""Text that is no number, although it could be one, such as 01."""
+
 
 class PointsAnnotation(DrawnAnnotation):
     """One layer of points on an image of ours."""
@@ -86,8 +89,23 @@ def parse_points(text: str, columns: list[str]) -> tuple[Any, pd.DataFrame]:
     names = next((x for x in ends if header[: 1 + len(x)] == [INDEX, *x]), None)
     if names is None:
         raise ValueError(f"its first columns are not {', '.join([INDEX, *columns])}.")
-    rows = io.StringIO(text)
-    frame = pd.read_csv(rows, header=None, skiprows=1, names=[*range(len(header))])
-    frame.columns, end = pd.Index(header), 1 + len(names)
+    frame, end = _read_rows(text, len(header)), 1 + len(names)
+    frame.columns = pd.Index(header)
     points = frame.iloc[:, 1:end].to_numpy(float)
     return points, frame.iloc[:, end:]
+
+
+def _read_rows(text: str, count: int) -> pd.DataFrame:
+    """Read the rows of a CSV; words such as NA and codes such as 01 stay text."""
+    options: Any = {"header": None, "skiprows": 1, "names": [*range(count)]}
+    frame = pd.read_csv(io.StringIO(text), float_precision="round_trip", **options)
+    options |= {"dtype": str, "keep_default_na": False, "na_values": [""]}
+    texts = pd.read_csv(io.StringIO(text), **options)
+    words = [
+        column
+        for column in frame
+        if frame[column].dtype.kind not in "biuf"
+        or texts[column].str.fullmatch(CODE).any()
+    ]
+    frame[words] = texts[words]
+    return frame
