@@ -9,16 +9,10 @@ These names are imported from `napari_ngff` itself, where `open_ome_zarr` is `op
 
 from __future__ import annotations
 
-from collections.abc import (
-    Callable,
-    ItemsView,
-    Iterable,
-    Iterator,
-    Mapping,
-    ValuesView,
-)
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, ValuesView
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import unquote
@@ -459,6 +453,7 @@ def measure(
     source: Any,
     label: str,
     *,
+    columns: Iterable[str] = (),
     wells: tuple[str, ...] | None = None,
     scheduler: str | None = None,
     goes_on: Callable[[int, int], bool] | None = None,
@@ -471,10 +466,12 @@ def measure(
         As for `open_ome_zarr`.
     label
         Name of the label image.
+    columns
+        More columns: "shape", "texture", or names of some of them.
     wells
         Paths of the wells of a plate; all by default.
     scheduler
-        Address of a dask scheduler ("tcp://..."); threads of this process by default.
+        Address of a dask scheduler ("tcp://..."); by default threads.
     goes_on
         Gets how many of how many images are done; False cancels.
 
@@ -484,11 +481,11 @@ def measure(
         `frame` is the table, `problems` what was left out; None if it was cancelled.
     """
     # Imported here: `open` does not need pandas, which takes long to import.
-    from napari_ngff.plate.tables import measure_labels
+    from napari_ngff.plate.tables import measure_labels, object_features
 
-    return measure_labels.measure(
-        open_node(source), label, wells=wells, scheduler=scheduler, goes_on=goes_on
-    )
+    task = measure_labels.FieldTask(object_features.choose_columns(columns))
+    run = partial(measure_labels.measure, open_node(source), label, task=task)
+    return run(wells=wells, scheduler=scheduler, goes_on=goes_on)
 
 
 def pack(

@@ -16,7 +16,8 @@ from napari_ngff.commands.command_line import (
 )
 from napari_ngff.errors import OptionError
 from napari_ngff.plate.tables.files import WRITTEN, check_target, write_frame
-from napari_ngff.plate.tables.measure_labels import measure
+from napari_ngff.plate.tables.measure_labels import FieldTask, measure
+from napari_ngff.plate.tables.object_features import COLUMNS, choose_columns
 from napari_ngff.store.hierarchy.node import open_node
 
 if TYPE_CHECKING:
@@ -37,6 +38,13 @@ def add_measure(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     command.add_argument(
         "--out", metavar="FILE", required=True, help="table to write: .csv or .parquet"
     )
+    command.add_argument(
+        "--columns",
+        metavar="NAMES",
+        type=lambda text: text.split(","),
+        default=(),
+        help=f"more columns, with commas: {', '.join(COLUMNS)}, or names of some",
+    )
     add_scheduler(command)
 
 
@@ -46,6 +54,7 @@ def run(options: argparse.Namespace) -> int:
     if Path(options.out).suffix.lower() not in WRITTEN:
         text = f"{options.out}: tables are written as {' or '.join(WRITTEN)}."
         raise OptionError(text, "out")
+    columns = choose_columns(options.columns)
     check_target(options.out)
     with keeping_no_chunks(), show_progress(" images") as goes_on:
         result = measure(
@@ -53,11 +62,14 @@ def run(options: argparse.Namespace) -> int:
             options.label,
             scheduler=options.scheduler,
             goes_on=goes_on,
+            task=FieldTask(columns),
         )
     # None is only for who gives up, which nobody does here.
     assert result is not None
     write_frame(result.frame, options.out)
     print(f"{result.rows_text} -> {options.out}")
+    if result.size_note:
+        print(result.size_note)
     if result.without:
         print(f"{result.without} images have no labels {options.label}")
     for problem in result.problems:

@@ -245,7 +245,7 @@ def split_object(
             markers[seed] = again
         depth = np.zeros_like(depth)
         break
-    parts: Any = watershed(-depth, markers, mask=mask)  # type: ignore[no-untyped-call]
+    parts: Any = watershed(-depth, markers, mask=mask)
     return [mask_runs(parts == n, origin) for n in range(1, len(seeds) + 1)]
 
 

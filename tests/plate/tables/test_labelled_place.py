@@ -11,6 +11,7 @@ import zarr
 from napari_ngff import open_node, read_layers
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.plate.tables.labelled_image import open_labelled
+from napari_ngff.plate.tables.object_features import measure_image
 from plates import write_group
 from scenes import end, group, image, link
 
@@ -86,7 +87,7 @@ def test_labels_are_measured_where_they_are_shown_or_refused(tmp_path, seed):
         with pytest.raises(UnsupportedError, match="is not aligned with its image"):
             open_labelled(open_node(tmp_path / "i"), "cells")
         return
-    frame = open_labelled(open_node(tmp_path / "i"), "cells").measure_all()
+    frame = measure_image(open_labelled(open_node(tmp_path / "i"), "cells"))
     (row,) = frame.to_dict("records")
     shown = shown_row(tmp_path / "i", pixels, 5)
     assert {key: row[key] for key in shown} == pytest.approx(shown, rel=1e-6)
@@ -108,7 +109,7 @@ def test_units_count(tmp_path, units, factor, fits):
     write_both(tmp_path / "i", ([0.5] * 2, [3.0] * 2), label_place, blob(), *units)
     node = open_node(tmp_path / "i")
     if fits:
-        assert len(open_labelled(node, "cells").measure_all()) == 1
+        assert len(measure_image(open_labelled(node, "cells"))) == 1
     else:
         with pytest.raises(UnsupportedError, match="is not aligned with its image"):
             open_labelled(node, "cells")
@@ -125,7 +126,7 @@ def test_one_plane_of_a_stack_is_not_measured_as_if_it_were_all(tmp_path):
         )
         node = open_node(tmp_path / name)
         if fits:
-            assert open_labelled(node, "cells").measure_all()["voxels"][0] == 4 * 63
+            assert measure_image(open_labelled(node, "cells"))["voxels"][0] == 4 * 63
         else:
             with pytest.raises(UnsupportedError, match="is not aligned with its image"):
                 open_labelled(node, "cells")
@@ -149,8 +150,8 @@ def test_the_link_to_the_image_counts(tmp_path, turn, fits):
     group(labels, {"labels": ["cells"]})
     image(labels / "cells", "yx", blob(), scale=[0.5, 0.5], move=[-5, 2], label=True)
     if fits:
-        (row,) = (
-            open_labelled(open_node(folder), "cells").measure_all().to_dict("records")
+        (row,) = measure_image(open_labelled(open_node(folder), "cells")).to_dict(
+            "records"
         )
         assert (row["centroid_y"], row["area"]) == (2.5, 63 / 4)
     else:

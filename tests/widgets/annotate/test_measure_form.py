@@ -68,6 +68,7 @@ def test_labels_get_features_and_the_table_of_the_command(viewer, tmp_path):
     form = form_of(viewer)
     assert form.layer.value is layer
     assert not form.save_button.enabled
+    form.groups["shape"].native.click()
     form.button.changed.emit(True)
     until(lambda: form.measured_table() is not None)
     until(lambda: form.save_button.enabled)
@@ -82,7 +83,9 @@ def test_labels_get_features_and_the_table_of_the_command(viewer, tmp_path):
     form.save_table(str(tmp_path / "gui.csv"))
     until(lambda: form.status.value.startswith("Saved in"))
     out = tmp_path / "cli.csv"
-    assert main(["measure", str(where), "--label", layer.name, "--out", str(out)]) == 0
+    call = ["measure", str(where), "--label", layer.name, "--out", str(out)]
+    assert main([*call, "--columns", "shape"]) == 0
+    assert "solidity" in layer.features
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "gui.csv"), pd.read_csv(out))
     form.save_table(str(tmp_path / "none" / "a.csv"))
     until(lambda: "there is no folder" in form.status.value)

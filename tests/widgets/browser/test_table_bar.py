@@ -156,10 +156,18 @@ def test_text_is_a_category_with_a_legend(dropped):
 
 def test_conditions_and_measurements_are_joined(dropped):
     dropped.tables.menu.aboutToShow.emit()
+    box = dropped.tables.groups["texture"]
+    dropped.tables.menu.show()
+    QTest.mouseClick(box, Qt.MouseButton.LeftButton, pos=QPoint(8, box.height() // 2))
+    assert box.isChecked()
+    assert box.isVisible()  # the menu is still open
     actions = {a.text(): a for a in dropped.tables.menu.actions()}
     dropped.tables.menu.triggered.emit(actions["nuclei in all fields"])
+    dropped.tables.menu.close()
     tables = dropped.tables.tables()
     until(lambda: tables.joined.chosen == TableOffer(TableOrigin.MEASURED, "nuclei"))
+    assert "std_0" in tables.table.columns
+    assert "solidity" not in tables.table.columns
     assert dropped.tables.column.currentText() == "voxels"
     tip = dropped.map.tipAt(dropped.map.rectOf("A/2").center())
     for line in ("conditions.csv", "dose: 0.5", "drug: dmso", "nuclei, measured"):

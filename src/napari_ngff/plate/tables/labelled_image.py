@@ -138,22 +138,24 @@ class LabelledImage:
         OMEZarrError, OSError
             Where a chunk cannot be read.
         """
-        labels = self._read_labels(box)
+        labels = self.read_labels(box)
         # Background alone: the image need not be read, and no value of it counts.
         channels: Any = [labels] * len(self.names)
         if labels.any():
-            channels = self._read_channels(box)
+            channels = self.read_channels(box)
         statistics = statistics_of_block(labels, channels, [start for start, _ in box])
         return tuple(box[i][0] for i in self.outer_axes), statistics
 
-    def _read_labels(self, box: Box) -> Any:
+    def read_labels(self, box: Box) -> Any:
+        """Read the labels of a box of the image."""
         window = ArrayWindow(self.labels, self.matched)
         pairs = zip(box, window.shape, strict=True)
         data = window.read(tuple(span if n > 1 else (0, 1) for span, n in pairs))
         # The same labels for all z or t of the image, without copying them.
         return np.broadcast_to(data, box_shape(box))
 
-    def _read_channels(self, box: Box) -> Iterator[Any]:
+    def read_channels(self, box: Box) -> Iterator[Any]:
+        """Read the intensities of a box, one channel after the other."""
         for number in range(len(self.names)):
             spans = list(whole_box(self.image.shape))
             if self.channel is not None:
@@ -176,16 +178,8 @@ class LabelledImage:
         """
         import pandas as pd
 
-        # By time point: a label of the same id there is another object.
-        parts: dict[Outer, list[LabelStatistics]] = {}
-        for outer, statistics in blocks:
-            known = parts.setdefault(outer, [])
-            known.append(statistics)
-            if len(known) == JOINED:
-                known[:] = [add_up(known)]
-        frames = [
-            self._make_rows(outer, add_up(parts[outer])) for outer in sorted(parts)
-        ]
+        found = add_blocks(blocks)
+        frames = [self._make_rows(outer, found[outer]) for outer in sorted(found)]
         frame = pd.concat(frames, ignore_index=True)
         frame.attrs[SIZE_NOTE] = self._describe_size()
         return frame
@@ -194,23 +188,29 @@ class LabelledImage:
         return self.image.shape[self.order[axis]]
 
     @property
-    def _sized_axes(self) -> tuple[int, ...]:
+    def sized_axes(self) -> tuple[int, ...]:
         """Axes of space without those of one section: the last two, and longer ones."""
         inner = self.inner_axes
         return tuple(i for i in inner if i in inner[-2:] or self._size_along(i) > 1)
 
     def _micrometers(self) -> dict[int, float] | None:
         """Find the micrometres of a unit, per axis; None where one is no length."""
-        sized = self._sized_axes
+        sized = self.sized_axes
         factors = [unit_factor(self.axes[axis].unit, MICROMETER) for axis in sized]
         known = [factor for factor in factors if factor is not None]
         return dict(zip(sized, known, strict=True)) if known == factors else None
+
+    @property
+    def voxel_size(self) -> tuple[float, ...]:
+        """Size of a voxel along `sized_axes`, in the unit of the table."""
+        sized, known = self.sized_axes, self._micrometers() or {}
+        return tuple(abs(self.scale[axis] * known.get(axis, 1.0)) for axis in sized)
 
     def _describe_size(self) -> str:
         """Return a sentence on sizes that are not in micrometres; "" for these."""
         if self._micrometers() is not None:
             return ""
-        units = [self.axes[axis].unit or "no unit" for axis in self._sized_axes]
+        units = [self.axes[axis].unit or "no unit" for axis in self.sized_axes]
         names = ", ".join(dict.fromkeys(units))
         return f"Sizes are as the image states them: {names}."
 
@@ -225,7 +225,7 @@ class LabelledImage:
             # No column of zeros where there is one time point.
             if self._size_along(axis) > 1:
                 columns[self.axes[axis].name] = np.full(len(statistics.labels), index)
-        counts, sized = statistics.counts, self._sized_axes
+        counts, sized = statistics.counts, self.sized_axes
         factors = self._micrometers() or dict.fromkeys(sized, 1.0)
         columns[VOXELS] = counts
         size = abs(math.prod(self.scale[i] * factors[i] for i in sized))
@@ -243,18 +243,30 @@ class LabelledImage:
             columns[f"max{end}"] = statistics.highs[:, i]
         return pd.DataFrame(columns)
 
-    def measure_all(self) -> Any:
-        """Measure all blocks, one after another; see `tabulate_blocks`."""
-        return self.tabulate_blocks(map(self.measure_block, self.list_blocks()))
-
     def count_labels(self) -> Any:
         """Count the labels: a pandas.DataFrame of one row, its column "labels"."""
         import pandas as pd
 
         ids = {0}
         for box in self.list_blocks():
-            ids.update(pd.unique(self._read_labels(box).ravel()).tolist())
+            ids.update(pd.unique(self.read_labels(box).ravel()).tolist())
         return pd.DataFrame({"labels": [len(ids) - 1]})
+
+
+def add_blocks(
+    blocks: Iterable[tuple[Outer, LabelStatistics]],
+) -> dict[Outer, LabelStatistics]:
+    """Add up what `LabelledImage.measure_block` gave, by the index on the outer axes.
+
+    A label of the same id at another time point is another object.
+    """
+    parts: dict[Outer, list[LabelStatistics]] = {}
+    for outer, statistics in blocks:
+        known = parts.setdefault(outer, [])
+        known.append(statistics)
+        if len(known) == JOINED:
+            known[:] = [add_up(known)]
+    return {outer: add_up(known) for outer, known in parts.items()}
 
 
 def open_labelled(node: Node, label: str | Node) -> LabelledImage:

@@ -32,6 +32,7 @@ from napari_ngff.plate.tables.labelled_image import (
     labels_of,
     open_labelled,
 )
+from napari_ngff.plate.tables.object_features import measure_image
 from napari_ngff.plate.tables.table import (
     ACQUISITION,
     FIELD,
@@ -178,24 +179,40 @@ def _list_fields(
     return tuple(fields), tuple(problems)
 
 
-def measure_field(location: Location, zarr_format: int, label: str) -> Any:
-    """Measure one image; a task for a worker.
+@dataclass(frozen=True, slots=True)
+class FieldTask:
+    """Measures one image; a task for a worker.
 
-    Returns
-    -------
-    pandas.DataFrame, str or None
-        A text says why it cannot be measured; None where it has no such labels.
+    Attributes
+    ----------
+    columns
+        Beside size, place and intensity, see `choose_columns`.
     """
-    return _apply_to_labels(location, zarr_format, label, LabelledImage.measure_all)
+
+    columns: tuple[str, ...] = ()
+
+    def __call__(self, location: Location, zarr_format: int, label: str) -> Any:
+        """Measure an image.
+
+        Returns
+        -------
+        pandas.DataFrame, str or None
+            A text says why it cannot be measured; None where it has no such labels.
+        """
+        step = partial(measure_image, columns=self.columns)
+        return _apply_to_labels(location, zarr_format, label, step)
+
+
+MEASURE = FieldTask()
 
 
 def count_field(location: Location, zarr_format: int, label: str) -> Any:
-    """Count the labels of one image; a task like `measure_field`."""
+    """Count the labels of one image; a task like `FieldTask`."""
     return _apply_to_labels(location, zarr_format, label, LabelledImage.count_labels)
 
 
 def table_of_field(location: Location, zarr_format: int, name: str) -> Any:
-    """Read a table of one image; a task like `measure_field`."""
+    """Read a table of one image; a task like `FieldTask`."""
 
     def read_frame(node: Node) -> Any:
         if name not in list_tables(node):
@@ -239,7 +256,7 @@ def measure(
     wells: Iterable[str] | None = None,
     scheduler: str | None = None,
     goes_on: Callable[[int, int], bool] | None = None,
-    task: Callable[..., Any] = measure_field,
+    task: Callable[..., Any] = MEASURE,
 ) -> MeasureResult | None:
     """Measure the labels of an image, or of all images of a plate, well or collection.
 
@@ -259,7 +276,8 @@ def measure(
     goes_on
         Called with how many of how many tasks are done; False gives up.
     task
-        What is done to each field; a single image is always measured.
+        What is done to each field; a single image is always measured, by the columns
+        of a `FieldTask`.
 
     Returns
     -------
@@ -291,10 +309,9 @@ def measure(
                     raise GivenUpError
 
         if node.kind not in LISTS:
+            columns = task.columns if isinstance(task, FieldTask) else ()
             image = open_labelled(node, label)
-            calls = [(image, box) for box in image.list_blocks()]
-            blocks = run_all(LabelledImage.measure_block, calls)
-            return MeasureResult(image.tabulate_blocks(blocks))
+            return MeasureResult(measure_image(image, columns, run_all))
         chosen, lost = _list_fields(node, wells) if places is None else (places, ())
         run = partial(run_all, task)
         return _measure_fields(node, label, chosen, lost, run)

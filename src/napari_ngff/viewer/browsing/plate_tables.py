@@ -14,7 +14,8 @@ from napari.utils.notifications import Notification
 
 from napari_ngff.labels.kept_edits import address_text
 from napari_ngff.plate.tables.files import write_frame
-from napari_ngff.plate.tables.measure_labels import FieldPath
+from napari_ngff.plate.tables.measure_labels import FieldPath, FieldTask
+from napari_ngff.plate.tables.object_features import choose_columns
 from napari_ngff.viewer.annotations.table_annotation import (
     MeasuredLabels,
     TableAnnotation,
@@ -195,7 +196,11 @@ class PlateTables:
             self._read(offer, [""] if source is TableOrigin.COUNT else ())
 
     def measure_labels(
-        self, label: str, scope: MeasureScope, selected: Sequence[str] = ()
+        self,
+        label: str,
+        scope: MeasureScope,
+        selected: Sequence[str] = (),
+        groups: Sequence[str] = (),
     ) -> None:
         """Measure labels as they are saved, and choose the table.
 
@@ -207,6 +212,8 @@ class PlateTables:
             Of what.
         selected
             Paths of wells for `MeasureScope.SELECTED`.
+        groups
+            Of columns, see `choose_columns`.
         """
         position, parts, which = self.browser.position, [""], dict[str, Any]()
         if scope is MeasureScope.SELECTED:
@@ -218,6 +225,7 @@ class PlateTables:
             which["places"] = [FieldPath(position.well, position.field)]
             parts = [which["places"][0].path]
         offer = TableOffer(TableOrigin.MEASURED, label)
+        which["task"] = FieldTask(choose_columns(groups))
         which["before"] = self.joined.tables.get(offer)
         unsaved = any(
             layer.metadata[KEY].label_name == label and getattr(layer, "unsaved", False)

@@ -11,11 +11,11 @@ from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.field_states import TODO, FieldStates
 from napari_ngff.plate.tables.files import read_listed_table, read_table
 from napari_ngff.plate.tables.measure_labels import (
+    MEASURE,
     FieldPath,
     count_field,
     join_measured,
     measure,
-    measure_field,
     places_of,
     table_of_field,
 )
@@ -60,7 +60,7 @@ class TableOrigin(StrEnum):
 TASKS: dict[TableOrigin, Callable[..., Any]] = {
     TableOrigin.IMAGES: table_of_field,
     TableOrigin.COUNT: count_field,
-    TableOrigin.MEASURED: measure_field,
+    TableOrigin.MEASURED: MEASURE,
 }
 """Function that is called for each image, by the origin of the table."""
 
@@ -202,8 +202,8 @@ def gather_offer(
     before
         The table of an earlier measurement, whose other images stay.
     """
-    task = TASKS[offer.source]
-    found = measure(node, offer.name, goes_on=goes_on, task=task, **which)
+    which = {"task": TASKS[offer.source], **which}
+    found = measure(node, offer.name, goes_on=goes_on, **which)
     if found is None:
         return None
     place = {} if WELL in found.frame else {WELL: ""}

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import CorruptDataError, OMEZarrError
 from napari_ngff.plate.tables.files import read_table
-from napari_ngff.plate.tables.measure_labels import MeasureResult, measure
+from napari_ngff.plate.tables.measure_labels import FieldTask, MeasureResult, measure
+from napari_ngff.plate.tables.object_features import choose_columns
 from napari_ngff.plate.tables.table import FIELD, LABEL, WELL, WellTable
 from napari_ngff.store.hierarchy.node import Node, read_node
 from napari_ngff.viewer.layers.label_owners import TARGET, LabelTarget
@@ -15,7 +16,7 @@ from napari_ngff.viewer.plans.layer_plan import is_joined, layer_kind, origin_of
 from napari_ngff.viewer.saving.layer_description import INDEX, JOINED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from napari.layers import Labels, Layer
 
@@ -48,13 +49,20 @@ def read_objects(path: str) -> WellTable:
 
 
 def measure_saved(
-    nodes: tuple[Node, Node], goes_on: Callable[[int, int], bool]
+    nodes: tuple[Node, Node], groups: Iterable[str], goes_on: Callable[[int, int], bool]
 ) -> MeasureResult | None:
-    """Measure labels as they are saved, by the nodes of `nodes_of`; see `measure`."""
+    """Measure labels as they are saved, by the nodes of `nodes_of`; see `measure`.
+
+    Parameters
+    ----------
+    groups
+        Of columns, see `choose_columns`.
+    """
     image, opened = nodes
     # Again: classes were added or renamed since the labels were opened.
     labels = read_node(opened.location, opened.zarr_format)
-    return measure(image, labels, goes_on=goes_on)
+    task = FieldTask(choose_columns(groups))
+    return measure(image, labels, goes_on=goes_on, task=task)
 
 
 def is_measurable(layer: Layer) -> bool:

@@ -5,9 +5,17 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from magicgui.widgets import ComboBox, Container, Label, ProgressBar, PushButton
+from magicgui.widgets import (
+    CheckBox,
+    ComboBox,
+    Container,
+    Label,
+    ProgressBar,
+    PushButton,
+)
 from qtpy.compat import isalive
 
+from napari_ngff.plate.tables.object_features import COLUMNS
 from napari_ngff.plate.tables.table import WELL, make_table
 from napari_ngff.viewer.annotations.label_annotation import image_title
 from napari_ngff.viewer.annotations.table_annotation import (
@@ -60,6 +68,10 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         self._last: tuple[str, TableAnnotation] | None = None
         self._note = self._image = ""
         self.layer = ComboBox(label="Labels", choices=self._list_layers)
+        self.groups = {
+            group: CheckBox(text=f"with {group}", tooltip=", ".join(columns))
+            for group, columns in COLUMNS.items()
+        }
         self.button = PushButton(text="Measure")
         self.progress = ProgressBar(visible=False)
         self.cancel = PushButton(text="Cancel", visible=False)
@@ -70,6 +82,7 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         super().__init__(
             widgets=[
                 self.layer,
+                *self.groups.values(),
                 self.button,
                 # Above what comes and goes, so that it stays where it is.
                 self.save_button,
@@ -138,8 +151,9 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         if saver is not None:
             labels, owner = saver.journal.subject, self._annotations
             measured = MeasuredLabels(owner, labels.name, [labels.image])
+        groups = [group for group, box in self.groups.items() if box.value]
         self._start(
-            lambda turn: measure_saved(nodes, turn.report_progress),
+            lambda turn: measure_saved(nodes, groups, turn.report_progress),
             layer,
             partial(self._on_measured, layer, measured, self._note),
         )

@@ -15,9 +15,11 @@ from qtpy.QtWidgets import (
     QSizePolicy,
     QVBoxLayout,
     QWidget,
+    QWidgetAction,
 )
 
 from napari_ngff.plate.tables.files import SUFFIXES
+from napari_ngff.plate.tables.object_features import COLUMNS
 from napari_ngff.viewer.browsing.joined_tables import TableView
 from napari_ngff.viewer.browsing.table_offers import MeasureScope
 from napari_ngff.viewer.layers.coloring import list_known
@@ -80,6 +82,10 @@ class TableBar(QWidget):
             ("Measure", "Size, place and intensities of labels", None),
         )
         self.menu = QMenu(self.measure)
+        # Ours, as the menu deletes its own ones when it lists labels anew.
+        self._group_actions = [QWidgetAction(self) for _ in COLUMNS]
+        # Boxes, a click on which leaves the menu open.
+        self.groups = {group: QCheckBox(f"with {group}") for group in COLUMNS}
         self.column = choice_box(self, "Colour by", "Column that colours the map")
         self.how = QComboBox(self)
         self.log = QCheckBox("log", self)
@@ -98,6 +104,11 @@ class TableBar(QWidget):
 
     def _name_controls(self) -> None:
         self.measure.setMenu(self.menu)
+        boxes = self.groups.values()
+        for box, action in zip(boxes, self._group_actions, strict=True):
+            action.setDefaultWidget(box)
+        for group, columns in COLUMNS.items():
+            self.groups[group].setToolTip(", ".join(columns))
         self.how.setAccessibleName("Value of a well")
         self.how.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         self.how.setToolTip("How the rows of a well become one value")
@@ -230,10 +241,16 @@ class TableBar(QWidget):
                 action: QAction = self.menu.addAction(f"{name} {scope.value}")
                 action.setData((name, scope))
                 action.setEnabled(is_possible)
+        self.menu.addSeparator()
+        self.menu.addActions(self._group_actions)
 
     def _on_measure(self, action: QAction) -> None:
+        if action in self._group_actions:
+            return
         name, scope = action.data()
-        self._shown.measure_labels(name, MeasureScope(scope), self._map.selected())
+        groups = [group for group, box in self.groups.items() if box.isChecked()]
+        wells = self._map.selected()
+        self._shown.measure_labels(name, MeasureScope(scope), wells, groups)
 
     def _on_filter(self, text: str) -> None:
         if self._tables is not None:
