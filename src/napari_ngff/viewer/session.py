@@ -20,6 +20,7 @@ from napari_ngff.viewer.annotations.memory_layers import MemoryAnnotation
 from napari_ngff.viewer.annotations.object_class_annotation import (
     ObjectClassAnnotation,
 )
+from napari_ngff.viewer.annotations.object_list import follow_classes
 from napari_ngff.viewer.annotations.points_annotation import PointsAnnotation
 from napari_ngff.viewer.annotations.regions_annotation import RegionsAnnotation
 from napari_ngff.viewer.annotations.shapes_annotation import ShapesAnnotation
@@ -161,6 +162,7 @@ class Session:
         )
         self.regions = RegionSteps(self.annotations, self.find_browsed)
         self.annotations.removed.connect(self.recovery.notice_removed)
+        self.annotations.changed.connect(self._on_annotations)
         for layer in viewer.layers:
             self.annotations.attach(layer)
         viewer.layers.events.inserting.connect(self._on_inserting)
@@ -178,6 +180,9 @@ class Session:
         volume_signals.needed.connect(self._on_volume_needed)
         settings.changed.connect(self._on_preference)
         guard_screenshots(viewer)
+
+    def _on_annotations(self) -> None:
+        follow_classes(self._viewer.layers)
 
     def _title_of(self, layer: Layer) -> str:
         return "" if self.browser is None else self.browser.title_of(layer)

@@ -282,7 +282,6 @@ def test_colours_of_classes_follow_the_classes(tmp_path, monkeypatch):
     classes = begin_classes(session_of(viewer).annotations, layer)
     classes.add_class("round")
     classes.classify(3, "round")
-    objects.follow_classes()
     color = np.array(classes.classes.classes[0].color) / 255
     np.testing.assert_allclose(seen(layer, 3, 8), [color, NO_CLASS], atol=1e-6)
     assert not layer.unsaved

@@ -9,12 +9,14 @@ from qtpy.QtGui import QColor
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QColorDialog, QLineEdit
 
-from mouse import CONTROL, canvas, click, pump, until
-from napari_ngff.labels.object_classes import ObjectClass
+from mouse import CONTROL, canvas, click, on_canvas, pump, until
+from napari_ngff.labels.object_classes import ClassChanges, ObjectClass
+from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.annotations.object_class_annotation import (
     NO_OBJECT,
     find_classes,
 )
+from napari_ngff.viewer.annotations.object_class_table import write_classes
 from napari_ngff.viewer.samples import write_plate
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.annotate.class_table import (
@@ -229,6 +231,47 @@ def test_hidden_objects_are_neither_seen_nor_chosen(viewer, panel):
     tick(panel, "round", VISIBLE)
     until(lambda: layer.colormap.map(ids)[0, 3] == 1)
     np.testing.assert_array_equal(layer.colormap.map(ids), own)
+
+
+def alphas(layer):
+    return layer.colormap.map(np.array([3, 5, 8]))[:, 3].tolist()
+
+
+def seen_at(viewer, layer, place):
+    """Return whether a pixel of the screen has a colour of its own."""
+    picture = viewer.screenshot(canvas_only=True, flash=False)
+    spot = on_canvas(viewer, at(layer, *place)).toPoint()
+    return bool(np.ptp(picture[spot.y(), spot.x(), :3].astype(int)) > 9)
+
+
+def test_hidden_objects_are_not_seen_before_the_dock_is_opened(viewer, path):
+    node = open_node(path)
+    hidden = ObjectClass("round", (9, 8, 7, 255), hidden=True)
+    write_classes(node, ClassChanges("nuclei", (hidden,), {3: "round", 8: "round"}))
+    viewer.open(str(path), plugin="napari-ngff")
+    layer = viewer.layers["nuclei"]
+    layer.visible = True
+    until(lambda: alphas(layer) == [0, 1, 0])
+    own = layer.colormap.color_dict
+    viewer.reset_view()
+    pump(100)
+    assert [seen_at(viewer, layer, PLACES[x]) for x in (3, 5, 8)] == [0, 1, 0]
+    viewer.layers.selection.active = layer
+    _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "Annotate")
+    panel = dock.objects.classes
+    until(lambda: names_in(panel) == ["round"])
+    color_by(panel, "class")
+    assert alphas(layer) == [0, 1, 0]
+    viewer.open(str(path), plugin="napari-ngff")
+    other = viewer.layers[-1]
+    viewer.layers.selection.active = other
+    for each in (layer, other):
+        until(lambda each=each: alphas(each) == [0, 1, 0])
+    find_classes(session_of(viewer).annotations, layer).classify(8, "")
+    for each in (layer, other):
+        until(lambda each=each: alphas(each) == [0, 1, 1])
+        assert {*each.colormap.color_dict} == {*own}
+        assert not each.unsaved
 
 
 def pick(layer):

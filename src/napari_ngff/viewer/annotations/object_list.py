@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import weakref
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
@@ -40,6 +41,7 @@ from napari_ngff.viewer.painting.object_edits import (
     space_axes,
     widen_box,
 )
+from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.plans.layer_plan import is_joined, origin_of
 from napari_ngff.viewer.saving.layer_description import INDEX
 from napari_ngff.viewer.services.latest_task import LatestTask
@@ -56,7 +58,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.viewer.annotations.annotations import Annotations
     from napari_ngff.viewer.layers.coloring import Coloring
-    from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
 RowQuery = tuple[str, str, bool]
 """Which objects are listed: a filter as on the map of a plate, in which an id stands
@@ -326,36 +327,29 @@ class ObjectList:
         Why there is no list, or no such filter; "" for neither.
     column
         The name of the column that colours the objects; "" for their own colours.
-    coloring
-        What the colours of objects mean; None where they are their own.
     """
 
     changed = Signal()
-    """Emitted when rows or colours are others, or with how far reading is."""
+    """Emitted when rows are others, or with how far reading is."""
 
     listed: ListedObjects | None = None
     progress: float | None = None
-    coloring: Coloring | None = None
     query: RowQuery = ("", LABEL, False)
     _layer: OMEZarrLabels | None = None
     _shown: ShownLabels | None = None
-    _own: Any = None
-    _made: Any = None
-    _colored = ObjectClasses()
     _is_log = False
 
     def __init__(self, annotations: Annotations, is_alive: Callable[[], bool]) -> None:
         self._annotations = annotations
         self._reading = LatestTask(is_alive, self._show_progress)
-        self._ordering, self._coloring = LatestTask(is_alive), LatestTask(is_alive)
+        self._ordering = LatestTask(is_alive)
         self.set_layer(None)
 
     def set_layer(self, layer: OMEZarrLabels | None) -> None:
         """List the objects of another layer."""
-        self._show_own()
-        self._layer, self._most, self.column = layer, float(AT_ONCE), ""
+        self.color_by("")
+        self._layer, self._most = layer, float(AT_ONCE)
         self._forget()
-        self._show_colors()
 
     def _forget(self) -> None:
         """Drop what was read, also what a worker reads now."""
@@ -374,7 +368,6 @@ class ObjectList:
         now = ShownLabels.of_layer(self._layer, self._annotations.viewer.dims.point)
         shown = self._shown
         if shown and (shown.canvas, shown.planes) != (now.canvas, now.planes):
-            self._show_own()
             self._forget()
             self._show_colors()
         return now
@@ -459,61 +452,124 @@ class ObjectList:
 
     # Colours.
 
+    @property
+    def colors(self) -> ObjectColors | None:
+        """The colours of the layer; None without one."""
+        return None if self._layer is None else colors_of(self._layer)
+
+    @property
+    def coloring(self) -> Coloring | None:
+        """What the colours of objects mean; None where they are their own."""
+        return None if self.colors is None else self.colors.coloring
+
     def color_by(self, column: str, *, is_log: bool = False) -> None:
         """Colour the objects by a column; "" for their own colours."""
         self.column, self._is_log = column, is_log
         self._show_colors()
 
-    def follow_classes(self) -> None:
-        """Show the colours of classes that have changed, and hide hidden ones."""
-        before, now = self._colored, self.classes
-        hides = any(item.hidden for item in (*before.classes, *now.classes))
-        if now is not before and (hides or self.column == CLASS):
-            self._show_colors()
+    def _show_colors(self) -> None:
+        listed, column, values = self.listed, self.column, None
+        if listed is not None and column in listed.frame:
+            values = listed.frame.set_index(LABEL)[column]
+        elif column == CLASS:
+            values = CLASS
+        if self.colors is not None:
+            self.colors.color_by(values, is_log=self._is_log)
 
-    def follow_colors(self, event: Any = None) -> None:
-        """Take over colours that the layer has got from elsewhere, as its own."""
-        if self._layer is not None and self._layer.colormap is not self._made:
+
+class ObjectColors:
+    """The colours of the objects of a layer: by a column, and none of hidden classes.
+
+    Attributes
+    ----------
+    coloring
+        What they mean; None where they are their own.
+    failure
+        Why they could not be shown; "" where they are.
+    """
+
+    changed = Signal()
+    """Emitted when they are others."""
+
+    coloring: Coloring | None = None
+    failure = ""
+    _own: Any = None
+    _made: Any = None
+    _values: Any = None
+    _colored = ObjectClasses()
+    _is_log = False
+
+    def __init__(self, layer: OMEZarrLabels) -> None:
+        self._layer = weakref.ref(layer)
+        self._coloring = LatestTask()
+        layer.events.colormap.connect(self.follow)
+
+    def color_by(self, values: Any, *, is_log: bool = False) -> None:
+        """Colour the objects by their values.
+
+        Parameters
+        ----------
+        values
+            A pandas.Series whose index has the ids; `CLASS` for their classes, and None
+            for their own colours.
+        """
+        self._values, self._is_log = values, is_log
+        self._show_colors()
+
+    def follow(self, _: Any = None) -> None:
+        """Follow the classes, and take colours from elsewhere as those of the layer."""
+        layer, before = self._layer(), self._colored
+        if layer is None:
+            return
+        now = layer.object_classes()
+        hides = any(item.hidden for item in (*before.classes, *now.classes))
+        is_own = all(layer.colormap is not x for x in (self._made, self._own))
+        if is_own:
             self._own = None
+        by_class = isinstance(self._values, str)
+        if is_own or (now is not before and (hides or by_class)):
             self._show_colors()
 
     def _show_colors(self) -> None:
-        layer, listed, column = self._layer, self.listed, self.column
-        self._colored = classes = self.classes
-        is_listed = listed is not None and column in listed.frame
-        is_colored = is_listed or column == CLASS
+        layer, values = self._layer(), self._values
+        assert layer is not None
+        self._colored = classes = layer.object_classes()
         hides = any(item.hidden for item in classes.classes)
-        if layer is None or not (is_colored or hides):
+        if not (values is not None or hides):
             self._show_own()
             return
         own = self._own = layer.colormap if self._own is None else self._own
         is_log = self._is_log
 
         def color(_: Any) -> tuple[Any, Coloring | None]:
-            made, coloring = color_column() if is_colored else (own, None)
+            made, coloring = (own, None) if values is None else color_column()
             return hide_labels(made, classes.hidden_objects), coloring
 
         def color_column() -> tuple[Any, Coloring]:
             import pandas as pd
 
             # Those of a class also where they are not listed.
-            if column == CLASS or listed is None:
+            if isinstance(values, str):
                 known = classes.class_of
                 names = np.array([*known.values()], object)
                 # In short calls: a long one would hold up all other threads.
-                values = pd.Series(names, as_int64(known), name=CLASS)
-                return color_listed(own, values, classes.classes, is_log)
-            values = listed.frame.set_index(LABEL)[column]
+                classed = pd.Series(names, as_int64(known), name=CLASS)
+                return color_listed(own, classed, classes.classes, is_log)
             return color_listed(own, values, (), is_log)
 
         self._coloring.start(color, lambda made: self._give_colors(*made), self._fail)
 
+    def _fail(self, reason: str) -> None:
+        self.failure = reason
+        self.changed.emit()
+
     def _give_colors(self, made: Any, coloring: Coloring | None) -> None:
-        layer = self._layer
-        assert layer is not None
+        layer = self._layer()
+        if layer is None:
+            return
         shown, self._made, self.coloring = layer.colormap, made, coloring
         made.selection, made.use_selection = shown.selection, shown.use_selection
-        layer.colormap = made
+        layer.colormap, self.failure = made, ""
         self.changed.emit()
 
     def _show_own(self) -> None:
@@ -521,3 +577,22 @@ class ObjectList:
         own, self._own = self._own, None
         if own is not None:
             self._give_colors(own, None)
+
+
+_colors: weakref.WeakKeyDictionary[OMEZarrLabels, ObjectColors] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def colors_of(layer: OMEZarrLabels) -> ObjectColors:
+    """Return the colours of the objects of a layer."""
+    if layer not in _colors:
+        _colors[layer] = ObjectColors(layer)
+    return _colors[layer]
+
+
+def follow_classes(layers: Iterable[Any]) -> None:
+    """Let layers show the colours of classes as they are now, and hide hidden ones."""
+    for layer in layers:
+        if isinstance(layer, OMEZarrLabels):
+            colors_of(layer).follow()

@@ -27,7 +27,11 @@ from qtpy.QtWidgets import (
 
 from napari_ngff.plate.tables.labelled_image import CLASS
 from napari_ngff.plate.tables.table import LABEL
-from napari_ngff.viewer.annotations.object_list import NO_CLASS_NAME, ObjectList
+from napari_ngff.viewer.annotations.object_list import (
+    NO_CLASS_NAME,
+    ObjectList,
+    colors_of,
+)
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.map_painting import legend_height, paint_legend
 from napari_ngff.widgets.browser.table_bar import fill_box
@@ -232,7 +236,7 @@ class ObjectTable(QWidget):
             events = layer.events
             for signal in (events.data, events.features, layer.edited):
                 self._following.connect(signal, self._on_place)
-            self._following.connect(events.colormap, self.objects.follow_colors)
+            self._following.connect(colors_of(layer).changed, self._show_rows)
         self._pause.start()
 
     # What a person does.
@@ -279,7 +283,6 @@ class ObjectTable(QWidget):
             self.objects.refresh()
 
     def _on_classes(self, _: Any = None) -> None:
-        self.objects.follow_classes()
         self.view.viewport().update()
 
     def showObject(self, label: int) -> None:
@@ -303,7 +306,7 @@ class ObjectTable(QWidget):
             fill_box(self.color, names, chosen, "own colours")
             self.view.resizeColumnsToContents()
             self.showObject(self._label)
-        notes = [objects.failure]
+        notes = [objects.failure, objects.colors.failure if objects.colors else ""]
         if listed is not None:
             count = f"{self.model.rowCount():,} of {len(listed.frame):,} objects."
             notes = [count, *notes, *listed.notes]
