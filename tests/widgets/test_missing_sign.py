@@ -23,7 +23,7 @@ from napari_ngff.viewer.streaming.missing_parts import (
     read_chunks,
 )
 from napari_ngff.viewer.streaming.streamed_levels import fetcher
-from napari_ngff.widgets.status_signs import TRY_AGAIN, missing_sign_of
+from napari_ngff.widgets.status_signs import TRY_AGAIN, MissingSign, sign_of
 from plates import write_image as write_plain
 from unreliable import DROP, OK, serving
 
@@ -51,7 +51,7 @@ def look(viewer, zoom, y, x):
 
 
 def sign_text(viewer):
-    sign = missing_sign_of(viewer)
+    sign = sign_of(viewer, MissingSign)
     return sign.text() if sign is not None and sign.isVisible() else ""
 
 
@@ -61,7 +61,7 @@ def messages():
 
 def menu_of(viewer):
     """Open the menu of the sign by a click, and give its entries."""
-    sign = missing_sign_of(viewer)
+    sign = sign_of(viewer, MissingSign)
     sign._menu.popup(sign.mapToGlobal(sign.rect().topLeft()))
     until(sign._menu.isVisible)
     return {action.text(): action for action in sign._menu.actions()}
@@ -111,7 +111,7 @@ def test_a_server_that_stops_is_named_until_all_is_there(
     # It stays: there is no other sign that the picture is not the file.
     pump(1000)
     assert sign_text(viewer) == f"{count} chunks missing"
-    tip = missing_sign_of(viewer).toolTip()
+    tip = sign_of(viewer, MissingSign).toolTip()
     assert f"{count} chunks could not be read from 127.0.0.1:{port}" in tip
     # What is on the screen counts, not what failed before.
     viewer.dims.set_current_step(0, 0)
@@ -142,7 +142,7 @@ def test_a_click_lists_what_is_missing_and_reads_it_now(viewer, tmp_path):
         assert what.startswith("stack.ome.zarr: ")
         # Long before the window asks again, which is after five seconds.
         entries[TRY_AGAIN].trigger()
-        missing_sign_of(viewer)._menu.close()
+        sign_of(viewer, MissingSign)._menu.close()
         until(lambda: sign_text(viewer) == "" and not fetcher.is_busy)
 
 
@@ -166,7 +166,7 @@ def test_a_damaged_chunk_of_a_local_file_is_shown_as_such(viewer, tmp_path, pain
     assert f"{place}: 1 chunk is damaged. It stays empty." in messages()[-1]
     entries = menu_of(viewer)
     assert TRY_AGAIN not in entries, "asking again does not help"
-    missing_sign_of(viewer)._menu.close()
+    sign_of(viewer, MissingSign)._menu.close()
     # Repaired by hand, it is read when the view is drawn again.
     chunk.write_bytes(whole)
     for layer in viewer.layers:
@@ -186,7 +186,7 @@ def test_the_sign_goes_with_the_layer(viewer, tmp_path):
             chunk.write_bytes(b"not a chunk")
     viewer.open(str(path), plugin="napari-ngff")
     until(lambda: "damaged" in sign_text(viewer))
-    sign = missing_sign_of(viewer)
+    sign = sign_of(viewer, MissingSign)
     assert sign.isVisible()
     for layer in viewer.layers:
         layer.visible = False
@@ -274,7 +274,7 @@ def test_an_empty_chunk_of_a_volume_is_missing_until_the_server_answers(
     volume.asked.clear()
     if asks:
         menu_of(viewer)[TRY_AGAIN].trigger()
-        missing_sign_of(viewer)._menu.close()
+        sign_of(viewer, MissingSign)._menu.close()
     until(lambda: sign_text(viewer) == "")
     assert EMPTY in volume.asked
 

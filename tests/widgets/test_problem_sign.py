@@ -22,7 +22,7 @@ from napari_ngff.viewer.samples import write_image, write_plate
 from napari_ngff.viewer.services.notices import count_noun
 from napari_ngff.widgets.docking import full_name
 from napari_ngff.widgets.inspector.inspector_dock import PROBLEMS
-from napari_ngff.widgets.status_signs import problem_sign_of
+from napari_ngff.widgets.status_signs import ProblemSign, sign_of
 
 
 def broken(folder):
@@ -51,8 +51,8 @@ def test_a_sign_stays_and_leads_to_the_inspector(viewer, tmp_path):
     path = broken(tmp_path)
     drop_on_canvas(viewer, path)
     until(lambda: len(viewer.layers))
-    until(lambda: problem_sign_of(viewer) is not None)
-    sign = problem_sign_of(viewer)
+    until(lambda: sign_of(viewer, ProblemSign) is not None)
+    sign = sign_of(viewer, ProblemSign)
     until(lambda: sign.isVisible() and sign.text() == "2 errors")
     first, *rest = messages()[0].splitlines()
     assert len(first.partition(".")[0]) <= 40
@@ -86,13 +86,13 @@ def test_what_is_reported_before_the_window_is_shown_in_it(
     early.window._qt_window.show()
     until(lambda: messages())
     assert messages()[0].startswith("Opened with 2 notes.")
-    until(lambda: problem_sign_of(early).isVisible())
+    until(lambda: sign_of(early, ProblemSign).isVisible())
     notification_manager.records.clear()
 
 
 def click_sign(viewer):
     """Click the sign, and give the inspector when it has read."""
-    QTest.mouseClick(problem_sign_of(viewer), Qt.MouseButton.LeftButton)
+    QTest.mouseClick(sign_of(viewer, ProblemSign), Qt.MouseButton.LeftButton)
     until(lambda: full_name("Inspector") in viewer.window.dock_widgets)
     inspector = viewer.window.dock_widgets[full_name("Inspector")]
     until(lambda: inspector.status.text() != "Reading…")
@@ -123,8 +123,8 @@ def test_a_problem_below_a_plate_is_shown_where_it_is(viewer, tmp_path, gone):
     broken = path / gone
     shutil.rmtree(broken) if broken.is_dir() else broken.unlink()
     drop_on_canvas(viewer, path)
-    until(lambda: problem_sign_of(viewer) is not None)
-    sign = problem_sign_of(viewer)
+    until(lambda: sign_of(viewer, ProblemSign) is not None)
+    sign = sign_of(viewer, ProblemSign)
     until(sign.isVisible)
     inspector = click_sign(viewer)
     place = gone.removesuffix("/zarr.json")
@@ -148,8 +148,8 @@ def test_of_several_files_the_sign_asks_which(viewer, tmp_path):
     for number in (1, 2):
         path = broken(tmp_path / str(number))
         drop_on_canvas(viewer, path.rename(path.with_name(f"cells{number}.ome.zarr")))
-    until(lambda: problem_sign_of(viewer) is not None)
-    sign = problem_sign_of(viewer)
+    until(lambda: sign_of(viewer, ProblemSign) is not None)
+    sign = sign_of(viewer, ProblemSign)
     until(lambda: sign.text() == "4 errors")
     QTest.mouseClick(sign, Qt.MouseButton.LeftButton)
     until(sign._files.isVisible)
@@ -243,7 +243,7 @@ def test_what_cannot_be_opened_is_reported_without_a_dialog(
     assert asked == []
     (message,) = messages()
     assert message.splitlines()[0] == "Not opened: broken-json.ome.zarr"
-    until(lambda: problem_sign_of(viewer).text() == "1 error")
+    until(lambda: sign_of(viewer, ProblemSign).text() == "1 error")
     inspector = click_sign(viewer)
     until(lambda: listed(inspector) == ["error: node-unreadable\nIn the top group."])
     with pytest.raises(OMEZarrError):

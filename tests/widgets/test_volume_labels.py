@@ -17,7 +17,7 @@ from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.streaming import volume_fit, volume_slicing
 from napari_ngff.viewer.streaming.streamed_levels import are_pixels_coming
-from napari_ngff.widgets.status_signs import level_label_of
+from napari_ngff.widgets.status_signs import LevelLabel, sign_of
 
 DEPTH, SIZE = 8, 512
 
@@ -205,7 +205,7 @@ def test_a_slow_coarsest_level_is_awaited(viewer, cells, monkeypatch, readers):
 
 def mark_of(viewer):
     """Text of the mark as it is drawn; None where it is hidden."""
-    label = level_label_of(viewer)
+    label = sign_of(viewer, LevelLabel)
     return None if label is None or label.isHidden() else label.text()
 
 
@@ -217,7 +217,7 @@ def test_the_canvas_names_the_level(viewer, cells):
     assert mark_of(viewer) == f"level {len(cells.data) - 1} of {every}"
     until(lambda: viewer.layers["a"].data_level == cells.data_level == 0)
     until(lambda: mark_of(viewer) == f"level 0 of {every}")
-    label, native = level_label_of(viewer), canvas(viewer).native
+    label, native = sign_of(viewer, LevelLabel), canvas(viewer).native
     viewer.window.resize(700, 500)
     until(lambda: native.height() - label.geometry().bottom() < 12)
     assert 0 <= label.x() < 12

@@ -9,7 +9,15 @@ from weakref import WeakMethod
 from napari.utils.events import EventEmitter
 from qtpy.compat import isalive
 from qtpy.QtCore import QEvent, QObject
-from qtpy.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QWidget
+from qtpy.QtWidgets import (
+    QBoxLayout,
+    QComboBox,
+    QHBoxLayout,
+    QLabel,
+    QLayout,
+    QPushButton,
+    QWidget,
+)
 from superqt.utils import QFlowLayout
 
 from napari_ngff.viewer.services.latest_task import LatestTask
@@ -119,9 +127,39 @@ def wrapping_row(*widgets: QWidget) -> QFlowLayout:
 def filled_row(*widgets: QWidget, wide: QWidget) -> QHBoxLayout:
     """Put widgets side by side; one of them gets the room that is left."""
     row = QHBoxLayout()
-    for widget in widgets:
-        row.addWidget(widget, int(widget is wide))
+    fill_layout(row, *widgets, wide=wide)
     return row
+
+
+def fill_layout(
+    layout: QBoxLayout,
+    *parts: QWidget | QLayout,
+    wide: QWidget | None = None,
+    margin: int | None = None,
+) -> None:
+    """Put widgets and layouts one after the other.
+
+    Parameters
+    ----------
+    wide
+        The one that takes the room that is left.
+    margin
+        Pixels around all of them; by default those of the window's style.
+    """
+    if margin is not None:
+        layout.setContentsMargins(margin, margin, margin, margin)
+    for part in parts:
+        if isinstance(part, QLayout):
+            layout.addLayout(part)
+        else:
+            layout.addWidget(part, int(part is wide))
+
+
+def wrapping_label(parent: QWidget | None = None, text: str = "") -> QLabel:
+    """Make a label whose text wraps in the width that there is."""
+    label = QLabel(text, parent)
+    label.setWordWrap(True)
+    return label
 
 
 def make_buttons(

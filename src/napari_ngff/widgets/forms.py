@@ -13,7 +13,6 @@ from qtpy.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QMainWindow,
-    QPushButton,
 )
 
 from napari_ngff.errors import OMEZarrError, error_text
@@ -39,6 +38,7 @@ from napari_ngff.viewer.services.settings import (
 )
 from napari_ngff.viewer.services.window import Window, attempt_work
 from napari_ngff.viewer.session import session_of
+from napari_ngff.widgets.connections import fill_layout, make_buttons
 from napari_ngff.widgets.form_dialog import (
     close_form,
     is_window_open,
@@ -47,6 +47,7 @@ from napari_ngff.widgets.form_dialog import (
 )
 from napari_ngff.widgets.login_dialog import LoginAnswer, ask_login
 from napari_ngff.widgets.opening import RemoteOpening
+from napari_ngff.widgets.status_signs import put_in_status_bar
 from napari_ngff.widgets.theme_look import ThemeFollower, wrap_label
 
 if TYPE_CHECKING:
@@ -55,6 +56,10 @@ if TYPE_CHECKING:
 
 TITLE = "Open URL"
 HINT = "https://…/image.ome.zarr"
+ADDRESS_TIP = (
+    "Of an OME-Zarr on a web server, or s3://bucket/…; or a link of vizarr,"
+    " ome-ngff-validator or neuroglancer"
+)
 
 
 class UrlForm(Container):  # type: ignore[type-arg]
@@ -62,21 +67,18 @@ class UrlForm(Container):  # type: ignore[type-arg]
 
     def __init__(self, viewer: ViewerModel) -> None:
         self._viewer = viewer
-        self.address = LineEdit(label="Address")
+        self.address = LineEdit(label="Address", tooltip=ADDRESS_TIP)
         self.address.native.setPlaceholderText(HINT)
-        self.address.tooltip = (
-            "Of an OME-Zarr on a web server, or s3://bucket/…; or a link of vizarr,"
-            " ome-ngff-validator or neuroglancer"
-        )
         self.button = PushButton(text="Open")
-        self.login_button = PushButton(text="Log in…")
-        self.login_button.tooltip = "To a server, or to a bucket with an own endpoint"
+        tip = "To a server, or to a bucket with an own endpoint"
+        self.login_button = PushButton(text="Log in…", tooltip=tip)
         self.cancel_button = PushButton(text="Cancel", visible=False)
         self.status = Label(value="")
         wrap_label(self.status)
         self._opening: RemoteOpening | None = None
-        self.forget_button = PushButton(text="Forget logins and addresses")
-        self.forget_button.tooltip = "Also those of the keychain"
+        self.forget_button = PushButton(
+            text="Forget logins and addresses", tooltip="Also those of the keychain"
+        )
         buttons = [
             self.button,
             self.login_button,
@@ -235,21 +237,13 @@ class DefaultReaderOffer(QFrame):
     def __init__(self, window: Any) -> None:
         super().__init__(window)
         assert isinstance(window, QMainWindow)
-        self.yes = QPushButton("Always", self)
-        self.no = QPushButton("No", self)
+        self.yes, self.no = make_buttons(
+            self, ("Always", "", self._on_yes), ("No", "", self.deleteLater)
+        )
         self.setToolTip(TIP)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(QLabel(OFFER, self))
-        layout.addWidget(self.yes)
-        layout.addWidget(self.no)
-        self.yes.clicked.connect(self._on_yes)
-        self.no.clicked.connect(self.deleteLater)
-        bar = window.statusBar()
-        assert bar is not None
-        # Permanent: messages of napari take the place of all other widgets there. At
-        # the end: Qt warns of any other place, which is before napari's widgets.
-        bar.addPermanentWidget(self)
+        parts = QLabel(OFFER, self), self.yes, self.no
+        fill_layout(QHBoxLayout(self), *parts, margin=0)
+        put_in_status_bar(self, window)
 
     def _on_yes(self) -> None:
         make_default_reader()

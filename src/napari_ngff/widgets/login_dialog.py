@@ -14,7 +14,6 @@ from qtpy.QtWidgets import (
     QDialog,
     QDialogButtonBox,
     QFormLayout,
-    QLabel,
     QLineEdit,
     QVBoxLayout,
 )
@@ -32,6 +31,7 @@ from napari_ngff.store.sources.server_logins import (
     set_login,
 )
 from napari_ngff.viewer.services.window import Window
+from napari_ngff.widgets.connections import fill_layout, wrapping_label
 from napari_ngff.widgets.form_dialog import WIDTH, is_window_open, main_window
 
 if TYPE_CHECKING:
@@ -128,8 +128,7 @@ class LoginDialog(QDialog):
         self.lines["endpoint_url"].setPlaceholderText("https://… (empty for AWS)")
         self.keep = QCheckBox(KEEP, self)
         self.keep.setVisible(can_keep_logins())
-        self.status = QLabel(self)
-        self.status.setWordWrap(True)
+        self.status = wrapping_label(self)
         roles = QDialogButtonBox.StandardButton
         self.buttons = QDialogButtonBox(roles.Open | roles.Cancel, self)
         self._arrange()
@@ -142,17 +141,13 @@ class LoginDialog(QDialog):
         self._update_rows()
 
     def _arrange(self) -> None:
-        layout = QVBoxLayout(self)
-        layout.addWidget(self.status)
         self._rows = QFormLayout()
         grow = QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow
         self._rows.setFieldGrowthPolicy(grow)
         self._rows.addRow("Log in with", self.kind)
         for name, label in FIELDS.items():
             self._rows.addRow(label, self.lines[name])
-        layout.addLayout(self._rows)
-        layout.addWidget(self.keep)
-        layout.addWidget(self.buttons)
+        fill_layout(QVBoxLayout(self), self.status, self._rows, self.keep, self.buttons)
 
     def _show_refused(self, refused: AddressSecrets | None) -> None:
         name = name_server(self.server)

@@ -77,22 +77,36 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         self.well = ComboBox(label="Well", choices=self._list_wells)
         self.field = ComboBox(label="Field", choices=[])
         self.called = LineEdit(label="Name")
-        self.level = ComboBox(label="Resolution", choices=self._list_levels)
-        self.level.tooltip = "A coarser level is quicker to paint and to save."
-        self.dtype = ComboBox(label="Type", choices=TYPES, value="uint16")
-        self.dtype.tooltip = "A wider type is used where a label does not fit."
-        self.where = ComboBox(label="Save to", choices=self._list_homes)
-        self.where.tooltip = "Labels in a separate file open with the image, too."
+        self.level = ComboBox(
+            label="Resolution",
+            choices=self._list_levels,
+            tooltip="A coarser level is quicker to paint and to save.",
+        )
+        self.dtype = ComboBox(
+            label="Type",
+            choices=TYPES,
+            value="uint16",
+            tooltip="A wider type is used where a label does not fit.",
+        )
+        self.where = ComboBox(
+            label="Save to",
+            choices=self._list_homes,
+            tooltip="Labels in a separate file open with the image, too.",
+        )
         self.folder = FileEdit(
             label="Folder", mode=FileDialogMode.EXISTING_DIRECTORY, nullable=True
         )
         self.more = QCollapsible("More options")
         self.more.setDuration(0)
         # What is likelier is first, and what Enter does.
-        self.button = PushButton(text="Create classes")
-        self.button.tooltip = "Each label is a class, such as nucleus or debris."
-        self.objects = PushButton(text="Create objects")
-        self.objects.tooltip = "Each label is one object, which may have a class."
+        self.button = PushButton(
+            text="Create classes",
+            tooltip="Each label is a class, such as nucleus or debris.",
+        )
+        self.objects = PushButton(
+            text="Create objects",
+            tooltip="Each label is one object, which may have a class.",
+        )
         self.buttons = Container(
             widgets=[self.button, self.objects], layout="horizontal", labels=False
         )

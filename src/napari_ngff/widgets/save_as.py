@@ -16,7 +16,6 @@ from qtpy.QtWidgets import (
     QApplication,
     QFileDialog,
     QGridLayout,
-    QLabel,
     QMainWindow,
     QMessageBox,
     QProgressDialog,
@@ -49,6 +48,7 @@ from napari_ngff.viewer.services.notices import (
     shorten_name,
 )
 from napari_ngff.viewer.session import all_viewers, session_of, viewer_of
+from napari_ngff.widgets.connections import wrapping_label
 from napari_ngff.widgets.form_dialog import main_window
 
 if TYPE_CHECKING:
@@ -284,8 +284,7 @@ def ask_target(viewer: Any, title: str, path: str, note: str = "") -> str:
     if note:
         # A dialog of the system has no room for it.
         dialog.setOption(QFileDialog.Option.DontUseNativeDialog)
-        label = QLabel(note, dialog)
-        label.setWordWrap(True)
+        label = wrapping_label(dialog, note)
         grid, area = dialog.layout(), QScrollArea(dialog)
         area.setWidget(label)
         area.setWidgetResizable(True)

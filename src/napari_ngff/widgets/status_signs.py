@@ -6,7 +6,7 @@ The latter is a widget: as a text of vispy, its first letters hold the window fo
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from qtpy.compat import isalive
 from qtpy.QtCore import QEvent, QObject, Qt, QTimer
@@ -34,6 +34,7 @@ from napari_ngff.viewer.streaming.missing_parts import (
 )
 from napari_ngff.widgets.connections import connect_while_alive, while_alive
 from napari_ngff.widgets.docking import INSPECTOR, show_dock
+from napari_ngff.widgets.form_dialog import is_window_open
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import Problem
 
+
+SignT = TypeVar("SignT", bound="QWidget")
 
 INTERVAL = 500
 """Milliseconds between two looks at what is missing."""
@@ -52,17 +55,27 @@ TRY_AGAIN = "Try again now"
 def watch_windows() -> None:
     """Look in all windows whether chunks are missing, until none is."""
     for viewer in all_viewers():
-        window = qt_window_of(viewer)
-        if window is not None and isalive(window):  # type: ignore[no-untyped-call]
-            sign = missing_sign_of(viewer) or MissingSign(viewer, window)
-            sign.watch()
+        if is_window_open(viewer):
+            sign = sign_of(viewer, MissingSign)
+            (sign or MissingSign(viewer, qt_window_of(viewer))).watch()
 
 
-def missing_sign_of(viewer: Any) -> MissingSign | None:
-    """Find the sign of a viewer's window."""
-    window = qt_window_of(viewer)
-    sign: MissingSign | None = None if window is None else window.findChild(MissingSign)
+def sign_of(viewer: Any, kind: type[SignT]) -> SignT | None:
+    """Find a sign in the window of a viewer, if it has one."""
+    window = qt_window_of(viewer) if is_window_open(viewer) else None
+    sign: SignT | None = None if window is None else window.findChild(kind)
     return sign
+
+
+def put_in_status_bar(sign: QWidget, window: QMainWindow) -> None:
+    """Show a widget in the status bar of a window for as long as it wants to be seen.
+
+    Permanent: messages of napari take the place of all other widgets there. At the end:
+    Qt warns of any other place, which is before napari's widgets.
+    """
+    bar = window.statusBar()
+    assert bar is not None
+    bar.addPermanentWidget(sign)
 
 
 class MissingSign(QPushButton):
@@ -80,9 +93,7 @@ class MissingSign(QPushButton):
         self._timer = QTimer(self)
         self._timer.setInterval(INTERVAL)
         self._timer.timeout.connect(self.showMissing)
-        bar = window.statusBar()
-        assert bar is not None
-        bar.addPermanentWidget(self)
+        put_in_status_bar(self, window)
         self.hide()
 
     def watch(self) -> None:
@@ -143,9 +154,7 @@ class UnsavedSign(QLabel):
     def __init__(self, viewer: ViewerModel, window: QMainWindow) -> None:
         super().__init__(TEXT, window)
         self.setContentsMargins(6, 0, 6, 0)
-        bar = window.statusBar()
-        assert bar is not None
-        bar.addPermanentWidget(self)
+        put_in_status_bar(self, window)
         session = session_of(viewer)
         self._annotations, self._recovery = session.annotations, session.recovery
         for signal in (self._annotations.changed, self._recovery.places_changed):
@@ -177,18 +186,10 @@ def show_sign(viewer: Any, path: str, problems: tuple[Problem, ...]) -> None:
 
 def add_problems(viewer: Any, path: str, problems: tuple[Problem, ...]) -> None:
     """Add problems of a file to the sign of a window, if there is one."""
-    window = qt_window_of(viewer)
-    if window is None or not isalive(window):  # type: ignore[no-untyped-call]
-        return
-    sign = problem_sign_of(viewer) or ProblemSign(viewer, window)
-    sign.addProblems(path, problems)
-
-
-def problem_sign_of(viewer: Any) -> ProblemSign | None:
-    """Find the sign of a viewer's window."""
-    window = qt_window_of(viewer)
-    sign: ProblemSign | None = None if window is None else window.findChild(ProblemSign)
-    return sign
+    if is_window_open(viewer):
+        sign = sign_of(viewer, ProblemSign)
+        sign = sign or ProblemSign(viewer, qt_window_of(viewer))
+        sign.addProblems(path, problems)
 
 
 class ProblemSign(QPushButton):
@@ -208,9 +209,7 @@ class ProblemSign(QPushButton):
         self.setToolTip("Show the problems of the open files in the inspector.")
         self.clicked.connect(self.showProblems)
         connect_while_alive(viewer.layers.events.removed, self, self._on_removed)
-        bar = window.statusBar()
-        assert bar is not None
-        bar.addPermanentWidget(self)
+        put_in_status_bar(self, window)
         self._refresh_count()
 
     def addProblems(self, path: str, problems: tuple[Problem, ...]) -> None:
@@ -296,13 +295,11 @@ LOOK = "color: white; background: rgba(0, 0, 0, 160); padding: 2px 5px;"
 
 def show_text(viewer: ViewerModel, text: str) -> None:
     """Show a text on the canvas of a viewer; "" hides it."""
-    label = level_label_of(viewer)
-    if label is None:
-        canvas = canvas_of(viewer)
-        if canvas is None or not text:
-            return
+    label, canvas = sign_of(viewer, LevelLabel), canvas_of(viewer)
+    if label is None and canvas is not None and text:
         label = LevelLabel(canvas)
-    label.showText(text)
+    if label is not None:
+        label.showText(text)
 
 
 def canvas_of(viewer: ViewerModel) -> QWidget | None:
@@ -312,13 +309,6 @@ def canvas_of(viewer: ViewerModel) -> QWidget | None:
         return None
     canvas: QWidget = view.canvas.native
     return canvas
-
-
-def level_label_of(viewer: ViewerModel) -> LevelLabel | None:
-    """Find the label of a viewer's canvas."""
-    canvas: Any = canvas_of(viewer)
-    label: LevelLabel | None = None if canvas is None else canvas.findChild(LevelLabel)
-    return label
 
 
 class LevelLabel(QLabel):

@@ -10,7 +10,7 @@ from napari_ngff.cli import main
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.widgets.docking import full_name
 from napari_ngff.widgets.inspector.pages import REPAIR
-from napari_ngff.widgets.status_signs import problem_sign_of
+from napari_ngff.widgets.status_signs import ProblemSign, sign_of
 from person import Person, button_with, needs_pointer
 
 pytestmark = needs_pointer
@@ -35,7 +35,7 @@ def test_problems_are_noticed_found_and_repaired(viewer, tmp_path):
         person.layer("nuclei")
         notices = person.sees(person.notices_now)
         assert notices[0].startswith("Opened with 1 note.")
-        sign = person.sees(lambda: problem_sign_of(viewer))
+        sign = person.sees(lambda: sign_of(viewer, ProblemSign))
         person.sees(sign.isVisible)  # once a worker has counted
         assert person.look(sign.text) == "1 error"
         person.step("noticed")

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import QSignalBlocker, Signal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
-    QComboBox,
     QFileDialog,
     QFormLayout,
     QGroupBox,
     QHBoxLayout,
-    QLabel,
     QProgressBar,
     QVBoxLayout,
     QWidget,
@@ -41,8 +39,10 @@ from napari_ngff.widgets.connections import (
     choice_box,
     connect_while_alive,
     enable_if,
+    fill_layout,
     make_buttons,
     why_fixed,
+    wrapping_label,
 )
 from napari_ngff.widgets.form_dialog import show_form
 from napari_ngff.widgets.theme_look import ThemeFollower
@@ -85,9 +85,8 @@ class ExportBox(QGroupBox):
         self._layer: OMEZarrLabels | None = None
         self._tasks = WidgetTasks(self)
         self._stop = threading.Event()
-        self.level = QComboBox(self)
-        self.level.setAccessibleName("Level to export")
-        self.level.setToolTip("A coarser one is faster, and less exact.")
+        tip = "A coarser one is faster, and less exact."
+        self.level = choice_box(self, "Level to export", tip)
         self.outlines, self.boxes, self.cancel = make_buttons(
             self,
             ("&Outlines…", OUTLINES, self.exportOutlines),
@@ -98,10 +97,8 @@ class ExportBox(QGroupBox):
         # The functions that write count nothing on the way: the bar only moves.
         self.progress.setRange(0, 0)
         form, row, busy = QFormLayout(self), QHBoxLayout(), QHBoxLayout()
-        row.addWidget(self.outlines)
-        row.addWidget(self.boxes)
-        busy.addWidget(self.progress, 1)
-        busy.addWidget(self.cancel)
+        fill_layout(row, self.outlines, self.boxes)
+        fill_layout(busy, self.progress, self.cancel, wide=self.progress)
         form.addRow("Level", self.level)
         form.addRow(row)
         form.addRow(busy)
@@ -174,8 +171,7 @@ class BridgeForm(QWidget):
         super().__init__(parent)
         self._viewer = viewer
         self._layer: OMEZarrLabels | None = None
-        self.status = QLabel(self)
-        self.status.setWordWrap(True)
+        self.status = wrapping_label(self)
         self._tasks = WidgetTasks(self)
         self._following = Connections(self)
         self.form = RegionForm(viewer, plan_handover, self)
@@ -202,21 +198,13 @@ class BridgeForm(QWidget):
             QGroupBox("1. Extract region", self),
             QGroupBox("2. Merge back", self),
         )
-        taking = QVBoxLayout(out)
-        taking.addWidget(self.form)
-        taking.addWidget(self.form.memory)
-        taking.addWidget(self.take)
+        fill_layout(QVBoxLayout(out), self.form, self.form.memory, self.take)
         form = QFormLayout(back)
         form.addRow("R&esult", self.result)
         form.addRow("Mode", self.how)
         form.addRow(self.put)
         form.addRow(self.shapes)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(out)
-        layout.addWidget(back)
-        layout.addWidget(self.export)
-        layout.addWidget(self.status)
+        fill_layout(QVBoxLayout(self), out, back, self.export, self.status, margin=0)
 
     def _connect_signals(self) -> None:
         self.form.possible.connect(self.take.setEnabled)

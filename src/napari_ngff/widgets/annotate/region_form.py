@@ -5,13 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import QSignalBlocker, QTimer, Signal  # type: ignore[attr-defined]
-from qtpy.QtWidgets import QFormLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QFormLayout, QVBoxLayout, QWidget
 
 from napari_ngff.viewer.bridge.handover import REGIONS, RegionHandover, list_sources
 from napari_ngff.viewer.bridge.view_volume import plan_volume, show_volume
 from napari_ngff.viewer.layers.label_owners import image_address
 from napari_ngff.viewer.streaming.regions import level_shapes
-from napari_ngff.widgets.connections import WidgetTasks, choice_box, connect_while_alive
+from napari_ngff.widgets.connections import (
+    WidgetTasks,
+    choice_box,
+    connect_while_alive,
+    fill_layout,
+    make_buttons,
+    wrapping_label,
+)
 from napari_ngff.widgets.form_dialog import close_form, show_form
 from napari_ngff.widgets.theme_look import ThemeFollower
 
@@ -56,8 +63,7 @@ class RegionForm(QWidget):
             self.region.addItem(text, kind)
         self.level = choice_box(self, "Level", "A coarser one is smaller, less exact.")
         # Added by the page below this form: a form layout gives wrapped lines no room.
-        self.memory = QLabel(parent)
-        self.memory.setWordWrap(True)
+        self.memory = wrapping_label(parent)
         form = QFormLayout(self)
         form.setContentsMargins(0, 0, 0, 0)
         form.addRow("&Region", self.region)
@@ -174,19 +180,13 @@ class VolumeForm(QWidget):
         self._viewer = viewer
         self.form = RegionForm(viewer, plan_volume, self)
         self.form.region.setToolTip("Which part is shown in 3D.")
-        self.button = QPushButton("View &in 3D", self)
-        self.button.setToolTip("Reads the region at this level, and shows it in 3D.")
-        self.status = QLabel(HINT, self)
-        self.status.setWordWrap(True)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.form)
-        layout.addWidget(self.form.memory)
-        layout.addWidget(self.button)
-        layout.addWidget(self.status)
+        tip = "Reads the region at this level, and shows it in 3D."
+        (self.button,) = make_buttons(self, ("View &in 3D", tip, self.viewVolume))
+        self.status = wrapping_label(self, HINT)
+        parts = self.form, self.form.memory, self.button, self.status
+        fill_layout(QVBoxLayout(self), *parts, margin=0)
         self.form.possible.connect(self.button.setEnabled)
         self.form.reported.connect(self.status.setText)
-        self.button.clicked.connect(self.viewVolume)
         layers, dims = viewer.layers.events, viewer.dims.events
         for event in (layers.inserted, layers.removed, dims.ndisplay):
             connect_while_alive(event, self, self.refreshForm)

@@ -34,7 +34,13 @@ from napari_ngff.viewer.converting.conversion_task import (
 )
 from napari_ngff.viewer.private.napari_window import qt_window_of
 from napari_ngff.widgets.activity_bar import watch_work
-from napari_ngff.widgets.connections import Connections, make_buttons, while_alive
+from napari_ngff.widgets.connections import (
+    Connections,
+    fill_layout,
+    make_buttons,
+    while_alive,
+    wrapping_label,
+)
 from napari_ngff.widgets.form_dialog import FormDialog, shown_form
 from napari_ngff.widgets.login_dialog import (
     LoginAnswer,
@@ -92,8 +98,7 @@ class ConvertForm(QWidget):
         self.visible = QCheckBox("Only the part of the image that the window shows")
         self.more = QCollapsible("More options")
         self.more.setDuration(0)
-        self.status = QLabel()
-        self.status.setWordWrap(True)
+        self.status = wrapping_label()
         self.bar = JobBar(self)
         tip = "Delete what the stopped conversion has left."
         self.start, self.discard, self.open = make_buttons(
@@ -124,8 +129,7 @@ class ConvertForm(QWidget):
         ):
             row, label = QHBoxLayout(), QLabel(title)
             label.setBuddy(field)
-            row.addWidget(field, 1)
-            row.addWidget(button)
+            fill_layout(row, field, button, wide=field)
             rows.addRow(label, row)
         rows.addRow("&Version", self.version)
         options = QWidget()
@@ -259,10 +263,8 @@ class JobBar(QWidget):
         super().__init__(parent)
         self.progress = QProgressBar(self)
         self.cancel = QPushButton("Cancel", self)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.progress, 1)
-        layout.addWidget(self.cancel)
+        parts = self.progress, self.cancel
+        fill_layout(QHBoxLayout(self), *parts, wide=self.progress, margin=0)
 
     def showJob(self, job: LongJob | None) -> None:
         """Show how far a job is; None hides the bar."""

@@ -11,7 +11,6 @@ from qtpy.QtCore import QModelIndex, Qt
 from qtpy.QtGui import QGuiApplication, QKeySequence, QShortcut  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
     QHeaderView,
-    QLabel,
     QSplitter,
     QTabWidget,
     QTreeView,
@@ -44,8 +43,10 @@ from napari_ngff.widgets.connections import (
     alive_check,
     connect_while_alive,
     enable_if,
+    fill_layout,
     make_buttons,
     while_alive,
+    wrapping_label,
     wrapping_row,
 )
 from napari_ngff.widgets.dialogs import ask_question
@@ -60,7 +61,7 @@ from napari_ngff.widgets.inspector.pages import (
 from napari_ngff.widgets.inspector.system_chooser import SystemChooser
 from napari_ngff.widgets.installation import install_widgets
 from napari_ngff.widgets.opening import DropTarget
-from napari_ngff.widgets.status_signs import problem_sign_of
+from napari_ngff.widgets.status_signs import ProblemSign, sign_of
 from napari_ngff.widgets.theme_look import ThemeFollower
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class Inspector(DropTarget):
         self.problems = ProblemTable(self)
         self.json = JsonPage(self)
         self.tabs = QTabWidget(self)
-        self.status = QLabel(HINT, self)
+        self.status = wrapping_label(self, HINT)
         self.open, self.reload, self.check, self.copyPath = make_buttons(
             self,
             (
@@ -140,7 +141,6 @@ class Inspector(DropTarget):
         self.tabs.addTab(self.facts, "Facts")
         self.tabs.addTab(self.problems, "Problems")
         self.tabs.addTab(self.json, "JSON")
-        self.status.setWordWrap(True)
         self.status.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextSelectableByMouse
         )
@@ -149,12 +149,9 @@ class Inspector(DropTarget):
         splitter.addWidget(self.tabs)
         splitter.setStretchFactor(1, 1)
         splitter.setChildrenCollapsible(False)
-        layout = QVBoxLayout(self)
-        layout.addWidget(self.chooser)
-        layout.addWidget(splitter, 1)
         buttons = self.open, self.check, self.reload, self.copyPath, self.undo
-        layout.addLayout(wrapping_row(*buttons))
-        layout.addWidget(self.status)
+        parts = self.chooser, splitter, wrapping_row(*buttons), self.status
+        fill_layout(QVBoxLayout(self), *parts, wide=splitter)
         self._enable_buttons(False)
 
     def _connect_signals(self) -> None:
@@ -321,7 +318,7 @@ class Inspector(DropTarget):
             self._read_details(entry)
 
     def _read_details(self, entry: TreeEntry) -> None:
-        sign = problem_sign_of(self._viewer)
+        sign = sign_of(self._viewer, ProblemSign)
         known = () if sign is None else sign.knownBelow(str(entry.location))
         work = partial(describe_entry, entry, known)
         self._start_reading(work, self._show_details, self.status.setText)
@@ -338,7 +335,7 @@ class Inspector(DropTarget):
 
     def _correct_sign(self, findings: tuple[Finding, ...]) -> None:
         """Let the sign in the status bar count the problems listed here."""
-        sign, path = problem_sign_of(self._viewer), self._details.path
+        sign, path = sign_of(self._viewer, ProblemSign), self._details.path
         if sign is not None:
             sign.correctCount(path, FileProblems(findings, path))
 
@@ -373,7 +370,7 @@ class Inspector(DropTarget):
             self._task.cancel()
             self._show_details(details)
             self.model.refreshRow(self.tree.currentIndex())
-        sign = problem_sign_of(self._viewer)
+        sign = sign_of(self._viewer, ProblemSign)
         if sign is not None:
             sign.judgeFile(details.path)
         self.undo.offerUndo(entry, details.kept)

@@ -13,7 +13,6 @@ from qtpy.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QLineEdit,
-    QPushButton,
     QVBoxLayout,
     QWidget,
 )
@@ -23,7 +22,14 @@ from napari_ngff.viewer.inspecting.inspection import homes_of, is_named
 from napari_ngff.viewer.layers.user_alignment import is_movable
 from napari_ngff.viewer.plans.system_views import system_name
 from napari_ngff.viewer.session import session_of
-from napari_ngff.widgets.connections import choice_box, connect_while_alive, enable_if
+from napari_ngff.widgets.connections import (
+    choice_box,
+    connect_while_alive,
+    enable_if,
+    fill_layout,
+    make_buttons,
+    wrapping_label,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,19 +57,13 @@ class SystemChooser(QWidget):
         self._systems: list[Reference] = []
         tip = "Shows all layers that can be in a coordinate system."
         self.systems = choice_box(self, "Coordinate system", tip)
-        self.save = QPushButton("Save transform…", self)
-        self.save.setToolTip(
-            "Writes where the active layer was moved to into its file."
-        )
+        tip = "Writes where the active layer was moved to into its file."
+        (self.save,) = make_buttons(self, ("Save transform…", tip, self.saveTransform))
         label = QLabel("S&ystem", self)
         label.setBuddy(self.systems)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(label)
-        layout.addWidget(self.systems, 1)
-        layout.addWidget(self.save)
+        parts = label, self.systems, self.save
+        fill_layout(QHBoxLayout(self), *parts, wide=self.systems, margin=0)
         self.systems.activated.connect(self._on_chosen)
-        self.save.clicked.connect(self.saveTransform)
         # Layers come and go one by one: list the systems once for all of them.
         self._later = QTimer(self)
         self._later.setSingleShot(True)
@@ -151,16 +151,11 @@ class TransformDialog(QDialog):
                 " the image are moved with it."
             )
             self.name.hide()
-        label = QLabel(text, self)
-        label.setWordWrap(True)
         standard = QDialogButtonBox.StandardButton
         buttons = QDialogButtonBox(standard.Save | standard.Cancel, self)
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
-        layout = QVBoxLayout(self)
-        for part in (label, buttons):
-            layout.addWidget(part)
-        layout.insertLayout(1, form)
+        fill_layout(QVBoxLayout(self), wrapping_label(self, text), form, buttons)
 
     def chosenScene(self) -> Node | None:
         """Return the scene that was chosen, None for the image."""

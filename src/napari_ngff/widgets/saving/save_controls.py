@@ -10,7 +10,6 @@ from qtpy.QtWidgets import (
     QComboBox,
     QFormLayout,
     QHBoxLayout,
-    QLabel,
     QWidget,
 )
 
@@ -28,8 +27,10 @@ from napari_ngff.widgets.canvas_keys import leave_space_key
 from napari_ngff.widgets.connections import (
     Connections,
     connect_while_alive,
+    fill_layout,
     make_buttons,
     while_alive,
+    wrapping_label,
 )
 from napari_ngff.widgets.painting_outlines import install_overlays
 
@@ -60,15 +61,9 @@ class SaveControls(QWidget):
             "No tool changes locked labels, also in all other fields of the plate"
         )
         self.padlock.clicked.connect(self._on_padlock)
-        self.state = QLabel(self)
-        self.state.setWordWrap(True)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.addWidget(self.save)
-        row.addWidget(self.cancel)
-        row.addWidget(self.copy_button)
-        row.addWidget(self.padlock)
-        row.addWidget(self.state, 1)
+        self.state = wrapping_label(self)
+        buttons = self.save, self.cancel, self.copy_button, self.padlock
+        fill_layout(QHBoxLayout(self), *buttons, self.state, wide=self.state, margin=0)
         leave_space_key(self)
         self._owner: Annotations | None = None
         self._followed: LayerSaver | None = None

@@ -13,7 +13,6 @@ from qtpy.QtWidgets import (
     QApplication,
     QDialog,
     QDialogButtonBox,
-    QLabel,
     QListWidget,
     QListWidgetItem,
     QVBoxLayout,
@@ -30,7 +29,7 @@ from napari_ngff.viewer.services.notices import describe_edits
 from napari_ngff.viewer.services.window import report_unexpected
 from napari_ngff.viewer.session import all_viewers, session_of
 from napari_ngff.widgets import dialogs
-from napari_ngff.widgets.connections import EventWatcher
+from napari_ngff.widgets.connections import EventWatcher, fill_layout, wrapping_label
 from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, LATER, RESTORE, SAVE
 from napari_ngff.widgets.form_dialog import is_window_open
 from napari_ngff.widgets.save_as import is_asked_by_user, save_as
@@ -369,7 +368,7 @@ class RestoreDialog(QDialog):
         self.setWindowTitle(TITLE)
         # The dialog may also be closed by its frame or by Escape: nothing is lost then.
         self.answer = LATER
-        text = QLabel(SEVERAL.format(len(rows)), self)
+        text = wrapping_label(self, SEVERAL.format(len(rows)))
         self.list = QListWidget(self)
         self.list.setAccessibleName("Label images with unsaved edits")
         for row in rows:
@@ -377,9 +376,9 @@ class RestoreDialog(QDialog):
             item.setFlags(item.flags() | Qt.ItemFlag.ItemIsUserCheckable)
             item.setToolTip(row)
             item.setCheckState(Qt.CheckState.Checked)
-        hint = QLabel("Edits that are not ticked are offered again later.", self)
-        for label in (text, hint):
-            label.setWordWrap(True)
+        hint = wrapping_label(
+            self, "Edits that are not ticked are offered again later."
+        )
         self.box = QDialogButtonBox(self)
         roles = QDialogButtonBox.ButtonRole
         self._buttons = {
@@ -392,9 +391,7 @@ class RestoreDialog(QDialog):
             first.setDefault(True)
             first.setFocus()
         self.box.clicked.connect(self._on_click)
-        column = QVBoxLayout(self)
-        for widget in (text, self.list, hint, self.box):
-            column.addWidget(widget)
+        fill_layout(QVBoxLayout(self), text, self.list, hint, self.box)
         # Rows end with the time of the edits, by which they are told apart.
         width = max(520, min(900, self.list.sizeHintForColumn(0) + 60))
         # Some 20 pixels a row; from 16 rows on the list scrolls.
