@@ -347,9 +347,7 @@ def go_wrong(viewer, place, shown):
     until(lambda: not fetcher.is_busy)
     inspector = show_dock(viewer, INSPECTOR)
     inspector.showPath(place.address("cells.zarr"))
-    until(
-        lambda: inspector.model.rootEntry() is not None and inspector.open.isEnabled()
-    )
+    until(lambda: inspector.tree.rootEntry() is not None and inspector.open.isEnabled())
     shown += texts_of_widgets()
 
 

@@ -132,7 +132,7 @@ def test_a_problem_below_a_plate_is_shown_where_it_is(viewer, tmp_path, gone):
     assert sign.text() == count_noun(len(errors(inspector)), "error")
     # Of a field that is there, its own row is chosen; the whole plate lists it, too.
     assert inspector._details.path.endswith("B/2/1") == (gone != place)
-    inspector.tree.setCurrentIndex(inspector.model.index(0, 0))
+    inspector.tree.setCurrentItem(inspector.tree.topLevelItem(0))
     until(lambda: inspector._details.path == str(path))
     assert any(place in text for text in errors(inspector))
     assert sign.text() == count_noun(len(errors(inspector)), "error")

@@ -110,9 +110,7 @@ def test_an_image_its_labels_and_a_plate(viewer, home, server, shown):
     hover(viewer)
     inspector = show_dock(viewer, INSPECTOR)
     inspector.showPath(address(server, "cells.zarr"))
-    until(
-        lambda: inspector.model.rootEntry() is not None and inspector.open.isEnabled()
-    )
+    until(lambda: inspector.tree.rootEntry() is not None and inspector.open.isEnabled())
     shown += texts_of_widgets()
     shown += texts_of_layers(viewer)
     assert not server.refused

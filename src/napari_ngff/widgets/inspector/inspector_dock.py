@@ -7,13 +7,12 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from qtpy.compat import isalive
-from qtpy.QtCore import QModelIndex, Qt
+from qtpy.QtCore import Qt
 from qtpy.QtGui import QGuiApplication, QKeySequence, QShortcut  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
     QHeaderView,
     QSplitter,
     QTabWidget,
-    QTreeView,
     QVBoxLayout,
     QWidget,
 )
@@ -51,7 +50,7 @@ from napari_ngff.widgets.connections import (
 )
 from napari_ngff.widgets.dialogs import ask_question
 from napari_ngff.widgets.docking import place_dock
-from napari_ngff.widgets.inspector.hierarchy import HierarchyModel
+from napari_ngff.widgets.inspector.hierarchy import HierarchyTree, TreeRow
 from napari_ngff.widgets.inspector.pages import (
     FactPage,
     JsonPage,
@@ -97,8 +96,7 @@ class Inspector(DropTarget):
         # Of what was done to a group: shown until another group is.
         self._result, self._result_path = "", ""
         self.chooser = SystemChooser(napari_viewer, self)
-        self.model = HierarchyModel(self)
-        self.tree = QTreeView(self)
+        self.tree = HierarchyTree(self)
         self.facts = FactPage(self)
         self.problems = ProblemTable(self)
         self.json = JsonPage(self)
@@ -127,7 +125,6 @@ class Inspector(DropTarget):
         ThemeFollower(self, napari_viewer)
 
     def _build_layout(self) -> None:
-        self.tree.setModel(self.model)
         # Else Qt measures every row of a plate with 1,536 wells.
         self.tree.setUniformRowHeights(True)
         # A double-click opens layers; the arrow beside a row expands it.
@@ -155,16 +152,14 @@ class Inspector(DropTarget):
         self._enable_buttons(False)
 
     def _connect_signals(self) -> None:
-        self.model.loaded.connect(self._reveal_target)
+        self.tree.loaded.connect(self._reveal_target)
         # Not `activated`, which is a single click on some desktops.
         self.tree.doubleClicked.connect(self.openLayers)
         keys = QShortcut(QKeySequence(Qt.Key.Key_Return), self.tree)
         # Only with the keyboard in the tree: Enter presses a button that has it.
         keys.setContext(Qt.ShortcutContext.WidgetShortcut)
         keys.activated.connect(self.openLayers)
-        selection = self.tree.selectionModel()
-        assert selection is not None
-        selection.currentChanged.connect(self._on_current)
+        self.tree.currentItemChanged.connect(self._on_current)
         self.problems.wanted.connect(self.repairProblems)
         self.dropped.connect(self.showPath)
         self.chooser.reported.connect(self._show_lasting)
@@ -181,13 +176,13 @@ class Inspector(DropTarget):
         """Show the hierarchy of a group, and select its row."""
         path = node.location.path
         self._target = path
-        root = self.model.rootEntry()
+        root = self.tree.rootEntry()
         # Another group of the same hierarchy: rows that were read stay.
         if root is not None and root.location.source.name == node.location.source.name:
             last = self._nodes.get(path)
             if last is not None and last is not node:
                 # Opened again: its file may be another by now.
-                self._refresh_row(self.model.indexOf(path))
+                self._refresh_row(self.tree.findRow(path))
             self._nodes[path] = node
             self._reveal_target()
             return
@@ -207,10 +202,10 @@ class Inspector(DropTarget):
 
     def reloadTree(self) -> None:
         """Read the hierarchy and the chosen group again."""
-        root = self.model.rootEntry()
+        root = self.tree.rootEntry()
         if root is not None:
             self._target = self._entry.location.path if self._entry else ""
-            self.model.setRoot(root)
+            self.tree.setRoot(root)
             self._reveal_target()
 
     def checkAll(self) -> None:
@@ -282,15 +277,15 @@ class Inspector(DropTarget):
 
     def _set_root(self, entry: TreeEntry) -> None:
         self._entry = None
-        self.model.setRoot(entry)
+        self.tree.setRoot(entry)
         self._reveal_target()
 
     def _on_opened(self, node: Node) -> None:
-        self.model.setRoot(None)
+        self.tree.setRoot(None)
         self.showNode(node)
 
     def _on_unreadable(self, reason: str) -> None:
-        self.model.setRoot(None)
+        self.tree.setRoot(None)
         self._show_details(
             PlaceDetails("", findings=(describe_unreadable("", reason),), error=reason)
         )
@@ -300,18 +295,17 @@ class Inspector(DropTarget):
         if self._target is None:
             return
         # May emit `loaded`, and so come here again, where rows are there at once.
-        index = self.model.indexTowards(self._target)
-        if index is None or self._target is None:
+        row = self.tree.readTowards(self._target)
+        if row is None or self._target is None:
             return
         self._target = None
-        self.tree.setCurrentIndex(index)
+        self.tree.setCurrentItem(row)
         # The groups of the root are seen at once; each other row is read when opened.
-        if self.model.rootEntry() == self.model.entryAt(index):
-            self.tree.expand(index)
+        if self.tree.rootEntry() == row.entry:
+            self.tree.expandItem(row)
 
-    def _on_current(self, index: QModelIndex, _: QModelIndex) -> None:
-        entry = self.model.entryAt(index)
-        self._entry = entry
+    def _on_current(self, row: TreeRow | None, _: TreeRow | None = None) -> None:
+        entry = self._entry = None if row is None else row.entry
         self._enable_buttons(entry is not None)
         if entry is not None:
             self.status.setText("Reading…")
@@ -369,7 +363,7 @@ class Inspector(DropTarget):
         if entry is self._entry:
             self._task.cancel()
             self._show_details(details)
-            self.model.refreshRow(self.tree.currentIndex())
+            self.tree.refreshRow(self.tree.findRow(entry.location.path))
         sign = sign_of(self._viewer, ProblemSign)
         if sign is not None:
             sign.judgeFile(details.path)
@@ -415,23 +409,23 @@ class Inspector(DropTarget):
 
     def _refresh_labels(self, root: str, group: str) -> None:
         """Read the rows of a list of labels again, if they are in the tree."""
-        top = self.model.rootEntry() if isalive(self) else None  # type: ignore[no-untyped-call]
+        top = self.tree.rootEntry() if isalive(self) else None  # type: ignore[no-untyped-call]
         image = None if top is None else image_of_list(top.location, root, group)
         if top is None or image is None:
             return
         path = join_key(top.location.path, image)
         # Where the list is new, it is a row below the image.
-        index = self.model.indexOf(join_key(path, "labels")) or self.model.indexOf(path)
-        self._refresh_row(index)
+        row = self.tree.findRow(join_key(path, "labels")) or self.tree.findRow(path)
+        self._refresh_row(row)
 
-    def _refresh_row(self, index: QModelIndex | None) -> None:
+    def _refresh_row(self, row: TreeRow | None) -> None:
         """Read a row again, if it is in the tree, and what is below it."""
-        if index is None:
+        if row is None:
             return
-        entry, is_chosen = self._entry, index == self.tree.currentIndex()
-        self.model.refreshRow(index)
+        entry, is_chosen = self._entry, row is self.tree.currentItem()
+        self.tree.refreshRow(row)
         if is_chosen:
-            self._on_current(index, QModelIndex())
+            self._on_current(row)
         elif entry is not None and self._entry is not entry:
             # Its row was removed, and is chosen again once it is read.
             self._target = self._target or entry.location.path
