@@ -15,7 +15,7 @@ import pytest
 from qtpy.QtCore import QObject
 
 import napari_ngff
-from napari_ngff.widgets.workers import worker_class
+from napari_ngff.widgets.workers import WorkerTask
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +62,7 @@ class WorkerWatch:
     @classmethod
     def watching(cls) -> Iterator[WorkerWatch]:
         """Watch our workers in Qt's pool, and threads that begin meanwhile."""
-        watch, work, run = cls(), worker_class().work, threading.Thread.run
+        watch, work, run = cls(), WorkerTask.run, threading.Thread.run
 
         def watched_work(worker: Any) -> Any:
             set_profile(watch.look)
@@ -82,7 +82,7 @@ class WorkerWatch:
                 set_profile(None)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(worker_class(), "work", watched_work)
+            patch.setattr(WorkerTask, "run", watched_work)
             patch.setattr(threading.Thread, "run", watched_run)
             yield watch
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import functools
 import itertools
 import sys
 import threading
@@ -11,7 +10,14 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from qtpy.QtCore import QObject, Qt, QTimer
+from qtpy.QtCore import (
+    QObject,
+    QRunnable,
+    Qt,
+    QThread,
+    QThreadPool,
+    QTimer,
+)
 from qtpy.QtCore import Signal as QtSignal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import QApplication
 
@@ -21,8 +27,6 @@ from napari_ngff.viewer.services.window import Window, going_on, report_unexpect
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
-
-    from superqt.utils import WorkerBase
 
 CALM = 100
 """Milliseconds after which the window has drawn what was changed."""
@@ -217,51 +221,36 @@ def _stop_for_a_while() -> None:
     QTimer.singleShot(ENDING, resume_reading)
 
 
+class WorkerTask(QRunnable):
+    """Work in a thread of Qt's pool, for which napari waits when it ends.
+
+    Not a worker of superqt, which lifts the filters of warnings in all threads while it
+    runs, nor one of napari, which shows an error once more, and is kept, with all that
+    its callbacks hold, for as long as the window is open.
+    """
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        super().__init__()
+        self._work = work
+
+    def run(self) -> None:
+        """Do the work; an error that leaves this method would end the process."""
+        # Where Qt has deleted the signals, the program ends.
+        with suppress(RuntimeError):
+            self._work()
+
+
 def run_in_worker(work: Callable[[], Any], done: Callable[[Any], Any]) -> None:
     """Run `work`, which raises nothing, in a thread; then `done` in the main thread."""
     answer = main_calls().await_answer(done)
-    worker = worker_class()(lambda: answer(work()))  # type: ignore[arg-type]
-    worker.start()
-
-
-@functools.cache
-def worker_class() -> type[WorkerBase[Any]]:
-    """Return superqt's worker without its change of the filters of warnings.
-
-    superqt's and not napari's, which shows the error once more, and keeps every worker,
-    with all that its callbacks hold, for as long as the window is open.
-    """
-    from superqt.utils import WorkerBase
-
-    class WorkerTask(WorkerBase[Any]):
-        """Work in a thread that leaves the filters of warnings alone.
-
-        The filters belong to the whole process: superqt 0.8 lifts them in all threads
-        while a worker runs, and warnings that napari silences appear in the terminal.
-        """
-
-        def __init__(self, work: Callable[[], Any]) -> None:
-            super().__init__()
-            self._work = work
-
-        def work(self) -> Any:
-            return self._work()
-
-        def run(self) -> None:
-            # Where Qt has deleted the signals, the program ends; an error that leaves
-            # this method would abort it.
-            with suppress(RuntimeError):
-                self._run_and_emit()
-
-        def _run_and_emit(self) -> None:
-            emit_signal(self.started)
-            self._running = True
-            self.work()
-            self._running = False
-            emit_signal(self.finished)
-            emit_signal(self._finished, self)
-
-    return WorkerTask
+    task = WorkerTask(lambda: answer(work()))
+    pool, thread = QThreadPool.globalInstance(), QThread.currentThread()
+    assert pool is not None
+    if thread is not None and thread.loopLevel():
+        # After what the window does now, which else shares the processor with it.
+        QTimer.singleShot(1, partial(pool.start, task))
+    else:
+        pool.start(task)
 
 
 def run_when_calm(work: Callable[[], Any]) -> None:
