@@ -359,17 +359,8 @@ class Collection(OpenedGroup):
         # A list of label images has nothing else in it, also where one of them lacks
         # the `image-label` by which its group would be known.
         node = self.node.child(path)
-        return (
-            _open_label_image(node)
-            if self.node.kind is GroupKind.LABELS
-            else _open_by_kind(node)
-        )
-
-
-def _open_levels(node: Node) -> tuple[Pyramid, tuple[LazyArray, ...]]:
-    # Documents of the arrays are read here, pixels when an array is computed.
-    pyramid = open_pyramid(node)
-    return pyramid, _levels_of(pyramid)
+        is_label = self.node.kind is GroupKind.LABELS or node.kind is GroupKind.LABEL
+        return _open_image(node, LabelImage if is_label else Image)
 
 
 def _levels_of(pyramid: Pyramid) -> tuple[LazyArray, ...]:
@@ -378,18 +369,10 @@ def _levels_of(pyramid: Pyramid) -> tuple[LazyArray, ...]:
     )
 
 
-def _open_image(node: Node) -> Image:
-    return Image(node, *_open_levels(node))
-
-
-def _open_label_image(node: Node) -> LabelImage:
-    return LabelImage(node, *_open_levels(node))
-
-
-def _open_by_kind(node: Node) -> Image:
-    return (
-        _open_label_image(node) if node.kind is GroupKind.LABEL else _open_image(node)
-    )
+def _open_image(node: Node, kind: type[Image] = Image) -> Image:
+    # Documents of the arrays are read here, pixels when an array is computed.
+    pyramid = open_pyramid(node)
+    return kind(node, pyramid, _levels_of(pyramid))
 
 
 def open_ome_zarr(source: Any, **options: Any) -> Image | Plate | Well | Collection:
@@ -421,7 +404,8 @@ def open_ome_zarr(source: Any, **options: Any) -> Image | Plate | Well | Collect
         return Well(node)
     # Before `Collection`: a scene or a series may be an image, too.
     if node.metadata.image is not None:
-        return _open_by_kind(node)
+        is_label = node.kind is GroupKind.LABEL
+        return _open_image(node, LabelImage if is_label else Image)
     if node.kind is None:
         msg = f"{node} has no image, plate or well."
         raise UnsupportedError(msg, remedy="Open a group that has one.")

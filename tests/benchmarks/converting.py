@@ -326,7 +326,7 @@ def planning(data: Path, rounds: int, units: str) -> Values:
         for index in range(task.count):
             count += 1
             if index % 64 == 0:  # a position costs a microsecond
-                task.unit_bytes(index)
+                task.unit_box(index)
     seconds = time.perf_counter() - start
     peak = tracemalloc.get_traced_memory()[1] / 2**20
     assert math.isclose(count, int(units), rel_tol=0.01), count

@@ -36,7 +36,7 @@ from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets import dialogs
 from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, LATER, RESTORE, SAVE
 from napari_ngff.widgets.new_labels_form import show_new_labels
-from napari_ngff.widgets.saving import save_progress
+from napari_ngff.widgets.saving import unsaved_question
 from patience import PATIENCE
 
 
@@ -221,7 +221,7 @@ def test_a_save_that_hangs_holds_no_window(viewer, folder, monkeypatch):
         return write(*arguments)
 
     monkeypatch.setattr(LabelWriter, "save", hang)
-    monkeypatch.setattr(save_progress, "LAST_BLOCK", 100)
+    monkeypatch.setattr(unsaved_question, "LAST_BLOCK", 100)
     window = viewer.window._qt_window
     user = Answer(SAVE, CANCEL)
     assert not window.close(confirm_need=True)  # returns though nothing answers

@@ -1,9 +1,10 @@
-"""Limits of what is read, whatever size a file states."""
+"""Limits of what is read, whatever size a file states; JSON within them."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from typing import Any
 
 from napari_ngff.errors import CorruptDataError, UnsupportedError
@@ -181,6 +182,20 @@ def parse_object(text: bytes | None) -> dict[str, Any] | None:
     except ValueError:
         return None
     return content if isinstance(content, dict) else None
+
+
+def dump_like(text: str, document: dict[str, Any]) -> str:
+    """Write a document with the indentation of its earlier text."""
+    # People read and compare these files: only what was changed should differ.
+    indented = re.match(r"\s*\{\r?\n([ \t]+)", text)
+    compact = None if indented or ": " in text else (",", ":")
+    indent = indented[1] if indented else None
+    ascii_only = text.isascii()
+    end = "\n" if text.endswith("\n") else ""
+    return (
+        json.dumps(document, indent=indent, separators=compact, ensure_ascii=ascii_only)
+        + end
+    )
 
 
 def find_constants(text: bytes) -> tuple[str, ...]:

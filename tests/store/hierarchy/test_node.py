@@ -134,7 +134,8 @@ def test_series_of_a_collection(tmp_path):
     )
     assert node.series() == ("2", "0")
     assert node.series_names() == ("left", "right")
-    assert [image.name for image in node.images().nodes] == ["2", "0"]
+    images = node.children(*node.find_series())
+    assert [image.name for image in images.nodes] == ["2", "0"]
 
 
 @pytest.mark.parametrize(

@@ -34,9 +34,8 @@ from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.convert.array_document import read_documents
 from napari_ngff.store.convert.rebuild_pyramid import ReplacedLevel
 from napari_ngff.store.hierarchy.consolidated import update_copies
-from napari_ngff.store.hierarchy.json_text import dump_like
 from napari_ngff.store.hierarchy.node import Node, read_node
-from napari_ngff.store.limits import ATTRIBUTES_IN, parse_json
+from napari_ngff.store.limits import ATTRIBUTES_IN, dump_like, parse_json
 from napari_ngff.store.pyramids.level_reduction import LevelReduction
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.begin import begin_transaction

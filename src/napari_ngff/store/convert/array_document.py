@@ -29,8 +29,7 @@ from napari_ngff.store.arrays.parse_array import (
     parse_array,
 )
 from napari_ngff.store.arrays.stored_objects import DOCUMENTS, join_key
-from napari_ngff.store.hierarchy.json_text import dump_like
-from napari_ngff.store.limits import parse_json
+from napari_ngff.store.limits import dump_like, parse_json
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.store.arrays.boxes import Box, box_of, box_shape
+from napari_ngff.store.arrays.boxes import Box, box_of
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.encoding import ChunkEncoder
 from napari_ngff.store.arrays.stored_objects import DOCUMENTS, join_key
@@ -93,10 +93,6 @@ class ArrayTask:
         position = tuple(int(i) for i in np.unravel_index(index, self.grid or (1,)))
         return box_of(position[: len(self.block)], self.block, self.region.shape)
 
-    def unit_bytes(self, index: int) -> int:
-        """Return the bytes of the voxels of a unit."""
-        return math.prod(box_shape(self.unit_box(index))) * self.itemsize
-
 
 class _OneUnit:
     """A task of one unit, without voxels, that depends on nothing."""
@@ -106,11 +102,6 @@ class _OneUnit:
     stage = 0
     count = 1
     nbytes = 0
-
-    def unit_bytes(self, index: int) -> int:
-        """Return 0: only reading would show a size."""
-        del index
-        return 0
 
 
 @dataclass(frozen=True, slots=True)

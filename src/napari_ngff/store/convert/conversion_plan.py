@@ -52,10 +52,9 @@ from napari_ngff.store.convert.new_attributes import (
 )
 from napari_ngff.store.convert.selection import Selection, Storage
 from napari_ngff.store.convert.source_state import DocumentLog
-from napari_ngff.store.hierarchy.json_text import dump_like
 from napari_ngff.store.hierarchy.location import Location, note_beside
 from napari_ngff.store.hierarchy.node import Node, read_node
-from napari_ngff.store.limits import parse_json
+from napari_ngff.store.limits import dump_like, parse_json
 from napari_ngff.store.write.new_objects import target_source
 from napari_ngff.store.write.writer_token import is_aside
 

@@ -109,8 +109,10 @@ class WorkUnit:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its voxels."""
-        return self.task.unit_bytes(self.index)
+        """Bytes of its voxels; of what has none, only reading would show a size."""
+        if not isinstance(self.task, ArrayTask):
+            return 0
+        return math.prod(box_shape(self.task.unit_box(self.index))) * self.task.itemsize
 
 
 def _open_task(unit: WorkUnit) -> OpenedTask:

@@ -10,8 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.store.arrays.stored_objects import join_key
-from napari_ngff.store.hierarchy.json_text import dump_like
-from napari_ngff.store.limits import V2_DOCUMENTS, parse_object
+from napari_ngff.store.limits import V2_DOCUMENTS, dump_like, parse_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

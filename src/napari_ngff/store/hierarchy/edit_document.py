@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.errors import AccessError, CorruptDataError
 from napari_ngff.store.hierarchy.consolidated import update_copies
-from napari_ngff.store.hierarchy.json_text import dump_like
-from napari_ngff.store.limits import ATTRIBUTES_IN, parse_json
+from napari_ngff.store.limits import ATTRIBUTES_IN, dump_like, parse_json
 from napari_ngff.store.write.begin import begin_transaction
 
 if TYPE_CHECKING:

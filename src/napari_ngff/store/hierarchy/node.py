@@ -236,20 +236,15 @@ class Node:
         unlisted = [n for n in names if not n.startswith((".", "zarr.json"))]
         return tuple(dict.fromkeys([*(listed or ()), *unlisted]))
 
-    def images(self) -> OpenedGroups:
-        """Open the images of a collection, in order, named by its OME-XML.
-
-        The ``OME`` group's ``series`` if it has one, else the groups 0, 1, 2...
-        (transitional bioformats2raw.layout).
-        """
-        return self.children(*self.find_series())
-
     def series(self) -> tuple[str, ...]:
         """List the paths of the images of a collection, relative to it."""
         return self.find_series()[0]
 
     def find_series(self) -> tuple[tuple[str, ...], dict[str, Node]]:
         """List the images of a collection.
+
+        The ``OME`` group's ``series`` if it has one, else the groups 0, 1, 2...
+        (transitional bioformats2raw.layout).
 
         Returns
         -------

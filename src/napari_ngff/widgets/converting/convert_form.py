@@ -48,7 +48,7 @@ from napari_ngff.widgets.login_dialog import (
     store_login,
 )
 from napari_ngff.widgets.save_as import ask_target
-from napari_ngff.widgets.saving.save_progress import may_start
+from napari_ngff.widgets.saving.unsaved_question import may_start
 
 if TYPE_CHECKING:
     from napari.viewer import Viewer

@@ -1,4 +1,7 @@
-"""Asks before a layer or a window with unsaved work is closed, and what to restore."""
+"""Asks before a layer or a window with unsaved work is closed, and what to restore.
+
+Waits for saves, which the user may cancel meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from napari.components import LayerList
-from qtpy.QtCore import QEvent, Qt, QTimer
+from qtpy.QtCore import QEvent, QEventLoop, Qt, QTimer
 from qtpy.QtWidgets import (
     QApplication,
     QDialog,
     QDialogButtonBox,
     QListWidget,
     QListWidgetItem,
+    QProgressDialog,
     QVBoxLayout,
     QWidget,
 )
@@ -33,7 +37,6 @@ from napari_ngff.widgets.connections import EventWatcher, fill_layout, wrapping_
 from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, LATER, RESTORE, SAVE
 from napari_ngff.widgets.form_dialog import is_window_open
 from napari_ngff.widgets.save_as import is_asked_by_user, save_as
-from napari_ngff.widgets.saving.save_progress import wait_for_saves
 from napari_ngff.widgets.status_signs import UnsavedSign
 
 if TYPE_CHECKING:
@@ -339,6 +342,82 @@ def note_save(saver: LayerSaver) -> None:
         annotations = session_of(viewer).annotations
         annotations.strokes_saved.emit(saver.journal.subject)
         annotations.note_change()
+
+
+LOOK = 50
+"""Milliseconds between two looks whether a save has ended."""
+
+LAST_BLOCK = 5_000
+"""Milliseconds in which a save that was cancelled can write its last block."""
+
+
+def wait_for_saves(
+    parent: Any, savers: Sequence[LayerSaver] | Sequence[Annotation]
+) -> None:
+    """Block a window until saves have ended; the user may only cancel them.
+
+    One that does not end then is left to its worker, with its edits in the journal.
+    """
+    if not any(saver.running for saver in savers):
+        return
+    dialog = QProgressDialog("Saving", "Cancel", 0, 100, parent)
+    dialog.setWindowModality(Qt.WindowModality.WindowModal)
+    dialog.setAutoReset(False)
+    dialog.show()
+    loop, looking, ending = QEventLoop(dialog), QTimer(dialog), QTimer(dialog)
+
+    def show_progress() -> None:
+        running = [saver for saver in savers if saver.running]
+        done = len(savers) - len(running) + sum(saver.fraction for saver in running)
+        dialog.setValue(int(100 * done / len(savers)))
+        if not running:
+            loop.quit()
+
+    def cancel_saves() -> None:
+        for saver in savers:
+            saver.cancel()
+        ending.start(LAST_BLOCK)
+
+    ending.timeout.connect(loop.quit)
+    looking.timeout.connect(show_progress)
+    dialog.canceled.connect(cancel_saves)
+    # Not by a signal of theirs, which might not come.
+    looking.start(LOOK)
+    loop.exec()
+    # `close` emits `canceled`, and these saves are done.
+    dialog.canceled.disconnect(cancel_saves)
+    dialog.close()
+    dialog.deleteLater()
+
+
+def may_start(parent: Any, layers: Sequence[Any], action: str) -> bool:
+    """Ask whether to save painted changes first, and save them.
+
+    Parameters
+    ----------
+    layers
+        With unsaved changes; without any, nothing is asked.
+    action
+        What is about to begin, such as "convert".
+
+    Returns
+    -------
+    bool
+        Whether to begin: all is saved, or the user wants it without the changes.
+    """
+    if not layers:
+        return True
+    save, without = f"Save and {action}", f"{action.capitalize()} without them"
+    names = ", ".join(f"'{layer.name}'" for layer in layers)
+    text = f"The changes of {names} are not in the file yet. Save them first?"
+    answer = dialogs.ask_question(parent, TITLE, text, [save, without])
+    if answer != save:
+        return answer == without
+    savers = [layer.saver for layer in layers]
+    for saver in savers:
+        saver.save()
+    wait_for_saves(parent, savers)
+    return not any(layer.unsaved for layer in layers)
 
 
 TITLE = "Unsaved changes"
