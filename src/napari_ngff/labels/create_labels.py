@@ -33,8 +33,8 @@ from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
 from napari_ngff.store.arrays.new_array import NewArray, shard_shape
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.hierarchy.consolidated import update_copies
-from napari_ngff.store.pyramids.level_reduction import LevelReduction
-from napari_ngff.store.pyramids.pyramid import open_pyramid
+from napari_ngff.store.pyramids.level_reduction import LevelReduction, Method
+from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid
 from napari_ngff.store.pyramids.pyramid_writer import place_coarse_level
 from napari_ngff.store.write.begin import begin_transaction
 
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.store.pyramids.level_reduction import Method
-    from napari_ngff.store.pyramids.pyramid import Pyramid
     from napari_ngff.store.write.transaction import NewTree, Transaction
 
 METHOD: Method = "mode"

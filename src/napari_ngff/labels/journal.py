@@ -22,7 +22,7 @@ import uuid
 import weakref
 from typing import IO, TYPE_CHECKING, Any
 
-from napari_ngff.labels.edits import dump_edit
+from napari_ngff.labels.edits import Edit, dump_edit
 from napari_ngff.labels.saving.before_images import BeforeImages
 from napari_ngff.labels.saving.journal_cleanup import folder_identity, remove_orphans
 from napari_ngff.labels.saving.journal_records import (
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from napari_ngff.labels.canvas import Canvas
-    from napari_ngff.labels.edits import Edit
 
 __all__ = [
     "INTERVAL",

@@ -15,7 +15,12 @@ from napari_ngff.labels.places.sidecar import (
     sidecar_candidates,
     source_of,
 )
-from napari_ngff.labels.saving.journal_records import EDITS, read_head, read_journal
+from napari_ngff.labels.saving.journal_records import (
+    EDITS,
+    JournalHead,
+    read_head,
+    read_journal,
+)
 from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.write.file_lock import is_held
 
@@ -23,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from napari_ngff.labels.saving.journal_records import JournalHead
     from napari_ngff.store.hierarchy.node import Node
 
 LABELS = "/labels/"

@@ -11,15 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from napari_ngff.errors import CorruptDataError
 from napari_ngff.metadata.dump import dump_label
-from napari_ngff.metadata.model import KIND, LabelInfo
-from napari_ngff.metadata.version import UNSTATED
+from napari_ngff.metadata.model import JSON, KIND, LabelInfo
+from napari_ngff.metadata.version import UNSTATED, Version
 from napari_ngff.store.hierarchy.edit_document import change_document
-from napari_ngff.store.hierarchy.node import read_node
+from napari_ngff.store.hierarchy.node import Node, read_node
 
 if TYPE_CHECKING:
-    from napari_ngff.metadata.model import JSON
-    from napari_ngff.metadata.version import Version
-    from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.write.transaction import Transaction
 
 VALUE = "label-value"

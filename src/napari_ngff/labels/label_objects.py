@@ -13,14 +13,13 @@ from scipy import ndimage
 
 from napari_ngff.labels.runs import mask_runs, runs_mask, sort_runs
 from napari_ngff.labels.shapes import Mask
-from napari_ngff.store.arrays.boxes import box_shape
+from napari_ngff.store.arrays.boxes import Box, box_shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from napari_ngff.labels.canvas_level import CanvasLevel, Chunk
     from napari_ngff.labels.level_grid import Indices
-    from napari_ngff.store.arrays.boxes import Box
 
 FILL_BUDGET = 1 << 25
 """Most voxels that are read to fill a region, in whole chunks: about a second of

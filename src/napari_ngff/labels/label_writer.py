@@ -26,6 +26,7 @@ from napari_ngff.errors import (
     UnsupportedError,
 )
 from napari_ngff.labels.saving.before_images import (
+    BeforeImages,
     OriginalLevel,
     file_array_of,
     on_error_of,
@@ -44,11 +45,11 @@ from napari_ngff.labels.saving.save_run import (
 from napari_ngff.labels.saving.snapshot import Snapshot, touched_cells
 from napari_ngff.labels.saving.validate_saved import find_errors
 from napari_ngff.store.arrays.array_writer import ArrayWriter, require_encodable
-from napari_ngff.store.arrays.boxes import box_of
+from napari_ngff.store.arrays.boxes import AxisOrder, Cell, box_of
 from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.store.hierarchy.consolidated import update_copies
-from napari_ngff.store.pyramids.level_reduction import LevelReduction
+from napari_ngff.store.pyramids.level_reduction import LevelReduction, Method
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.sources.source import ReadLog
 from napari_ngff.store.write.begin import begin_transaction
@@ -59,11 +60,8 @@ if TYPE_CHECKING:
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.edits import Edit
     from napari_ngff.labels.journal import Journal
-    from napari_ngff.labels.saving.before_images import BeforeImages
     from napari_ngff.labels.saving.journal_records import JournalContent
     from napari_ngff.metadata.model import Problem
-    from napari_ngff.store.arrays.boxes import AxisOrder, Cell
-    from napari_ngff.store.pyramids.level_reduction import Method
 
 
 class LabelWriter:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from scipy import ndimage
 
 from napari_ngff.metadata.units import MICROMETER, drop_noise
-from napari_ngff.store.arrays.boxes import box_shape, whole_box
+from napari_ngff.store.arrays.boxes import Box, box_shape, whole_box
 from napari_ngff.store.write.replace_file import replace_file
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.labels.canvas_level import CanvasLevel
     from napari_ngff.labels.label_classes import LabelClass
-    from napari_ngff.store.arrays.boxes import Box
 
 PLANE = 1 << 28
 """Most voxels of a plane whose objects are outlined; it is in memory as a whole."""

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_ngff.store.arrays.boxes import box_shape
+from napari_ngff.store.arrays.boxes import Box, box_shape
 from napari_ngff.store.compression import from_zlib
 
 if TYPE_CHECKING:
     from napari_ngff.labels.level_grid import LevelGrid
     from napari_ngff.labels.shapes import Cover
-    from napari_ngff.store.arrays.boxes import Box
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.labels.level_grid import LevelGrid
-from napari_ngff.store.arrays.boxes import box_shape, whole_box
+from napari_ngff.labels.level_grid import Indices, LevelGrid
+from napari_ngff.store.arrays.boxes import Box, box_shape, whole_box
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from napari_ngff.labels.level_grid import Indices
-    from napari_ngff.store.arrays.boxes import Box
 
 
 def mask_runs(mask: Any, origin: Sequence[int]) -> Indices:

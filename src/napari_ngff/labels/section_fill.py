@@ -18,6 +18,7 @@ from scipy.ndimage import distance_transform_edt
 from napari_ngff.labels.runs import mask_runs, runs_mask, sort_runs
 from napari_ngff.labels.shapes import Mask
 from napari_ngff.store.arrays.boxes import (
+    Box,
     box_shape,
     cell_ranges,
     enclose_boxes,
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.labels.canvas_level import CanvasLevel
     from napari_ngff.labels.level_grid import Indices
-    from napari_ngff.store.arrays.boxes import Box
 
 # Most pixels of the rectangle around an object: the distances in two sections take
 # about 60 bytes for each, together 1 GB.

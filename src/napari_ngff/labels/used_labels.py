@@ -15,7 +15,7 @@ import numpy as np
 
 from napari_ngff.labels.raster import Raster
 from napari_ngff.store.arrays.boxes import box_of, cells_in, whole_box
-from napari_ngff.store.arrays.lazy_array import ArrayWindow, BlankArray
+from napari_ngff.store.arrays.lazy_array import ArraySource, ArrayWindow, BlankArray
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.threads import CORES, share_work
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.labels.canvas_level import CanvasLevel, Chunk
     from napari_ngff.labels.edits import Edit
-    from napari_ngff.store.arrays.lazy_array import ArraySource
 
 SMALL = 1 << 16
 """Of labels below it is known which ones pixels have; of others, up to which one."""

@@ -34,25 +34,22 @@ from napari_ngff.labels.places.sidecar import (
     sidecar_location,
 )
 from napari_ngff.metadata.dump import dump_image
-from napari_ngff.metadata.model import LabelInfo
+from napari_ngff.metadata.model import JSON, LabelInfo
 from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.store.arrays.boxes import box_of
-from napari_ngff.store.arrays.chunked_array import open_array
+from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
 from napari_ngff.store.arrays.drawable_pixels import as_labels, label_type
 from napari_ngff.store.arrays.new_array import NewArray
 from napari_ngff.store.arrays.stored_objects import DOCUMENTS, join_key
 from napari_ngff.store.hierarchy.location import Location
-from napari_ngff.store.hierarchy.node import CLAIMS, read_node, without_links
+from napari_ngff.store.hierarchy.node import CLAIMS, Node, read_node, without_links
 from napari_ngff.store.limits import parse_json
 from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.begin import begin_transaction
 
 if TYPE_CHECKING:
     from napari_ngff.labels.places.label_location import LabelLocation
-    from napari_ngff.metadata.model import JSON
     from napari_ngff.store.arrays.chunk_layout import Shape
-    from napari_ngff.store.arrays.chunked_array import ChunkedArray
-    from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.write.transaction import Transaction
 
 GoesOn = Callable[[int, int], bool]

@@ -25,10 +25,16 @@ from napari_ngff.store.write.file_lock import hold_if_possible, take_turn
 from napari_ngff.store.write.replace_file import remove_file, replace_file
 from napari_ngff.viewer.annotations.annotations import (
     Annotation,
+    Annotations,
     AnnotationState,
     CopiedPart,
+    ImageCopy,
 )
-from napari_ngff.viewer.annotations.file_journal import FileJournal, KeptContent
+from napari_ngff.viewer.annotations.file_journal import (
+    FileJournal,
+    KeptContent,
+    KeptFile,
+)
 from napari_ngff.viewer.plans.layer_plan import is_joined, layer_kind, origin_of
 from napari_ngff.viewer.services.notices import count_noun, last_part, shorten_name
 from napari_ngff.viewer.services.window import Signal, Window
@@ -39,8 +45,6 @@ if TYPE_CHECKING:
     from psygnal import SignalInstance
 
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.viewer.annotations.annotations import Annotations, ImageCopy
-    from napari_ngff.viewer.annotations.file_journal import KeptFile
 
 NO_FILE_NAME = re.compile(r'[%/\\:*?"<>|\x00-\x1f]')
 """Characters that no file can have in its name on some system; they are quoted as in

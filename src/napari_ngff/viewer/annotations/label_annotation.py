@@ -10,6 +10,7 @@ from typing_extensions import override
 from napari_ngff.viewer.annotations.annotations import (
     KEEPS,
     Annotation,
+    Annotations,
     AnnotationState,
 )
 from napari_ngff.viewer.layers.label_owners import TARGET, has_no_file, image_address
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from psygnal import SignalInstance
 
-    from napari_ngff.viewer.annotations.annotations import Annotations
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
 
 KEEPS_FOR_IMAGE = (

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from napari.layers import Labels, Points, Shapes
+from napari.layers import Labels, Layer, Points, Shapes
 from typing_extensions import override
 
 from napari_ngff.errors import error_text
@@ -16,7 +16,7 @@ from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.places.label_location import name_problem
 from napari_ngff.labels.raster import Raster, cut_labels
 from napari_ngff.metadata.model import LabelInfo
-from napari_ngff.viewer.annotations.annotations import AnnotationState
+from napari_ngff.viewer.annotations.annotations import Annotations, AnnotationState
 from napari_ngff.viewer.annotations.file_annotation import find_image_shown, image_node
 from napari_ngff.viewer.annotations.label_annotation import LabelAnnotation
 from napari_ngff.viewer.layers.label_owners import image_address
@@ -37,10 +37,8 @@ from napari_ngff.viewer.streaming.regions import level_shapes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from napari.layers import Layer
     from psygnal import SignalInstance
 
-    from napari_ngff.viewer.annotations.annotations import Annotations
 
 CHANGES = "data", "features", "paint"
 """Events of a change; `DRAWN` also come where a plugin has written into the array."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from napari.layers import Shapes
+from napari.layers import Layer, Shapes
 from napari.layers.base import ActionType
 from typing_extensions import override
 
@@ -26,8 +26,6 @@ from napari_ngff.viewer.services.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from napari.layers import Layer
 
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.annotations.annotations import Annotations

@@ -10,7 +10,11 @@ from napari.utils.notifications import show_error
 from typing_extensions import override
 
 from napari_ngff.plate.tables.files import write_frame
-from napari_ngff.viewer.annotations.annotations import Annotation, AnnotationState
+from napari_ngff.viewer.annotations.annotations import (
+    Annotation,
+    Annotations,
+    AnnotationState,
+)
 from napari_ngff.viewer.services.notices import join_names, shorten_name
 from napari_ngff.viewer.services.window import Window, attempt_work
 
@@ -19,7 +23,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.labels.saving.journal_records import JournalSubject
     from napari_ngff.plate.tables.table import WellTable
-    from napari_ngff.viewer.annotations.annotations import Annotations
 
 OLDER = "measured before the latest strokes"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from napari.layers import Image, Labels, Shapes
+from napari.layers import Image, Labels, Layer, Shapes
 
 from napari_ngff.viewer.bridge.work_region import WORK, work_here, work_size
 from napari_ngff.viewer.layers.volume_layers import is_volume
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from napari.components import ViewerModel
-    from napari.layers import Layer
 
     from napari_ngff.store.arrays.boxes import Box
 

@@ -9,10 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from napari.layers import Labels
+from napari.layers import Image, Labels, Layer
 
-from napari_ngff.store.arrays.boxes import box_shape
-from napari_ngff.viewer.bridge.handover import hand_over, region_of
+from napari_ngff.store.arrays.boxes import Box, box_shape
+from napari_ngff.viewer.bridge.handover import (
+    RegionHandover,
+    RegionKind,
+    hand_over,
+    region_of,
+)
 from napari_ngff.viewer.bridge.work_region import WORK, work_size
 from napari_ngff.viewer.layers.volume_layers import (
     VOLUME,
@@ -29,10 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from napari.components import ViewerModel
-    from napari.layers import Image, Layer
 
-    from napari_ngff.store.arrays.boxes import Box
-    from napari_ngff.viewer.bridge.handover import RegionHandover, RegionKind
 
 MARGIN = 1.1
 """Size of the canvas relative to the volume that is shown in it."""

@@ -10,19 +10,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from napari.layers import Image, Labels
+from napari.layers import Image, Labels, Layer
 
 from napari_ngff.labels.level_grid import LevelGrid
-from napari_ngff.store.arrays.boxes import box_shape
+from napari_ngff.store.arrays.boxes import Box, box_shape
 from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
 from napari_ngff.viewer.streaming.regions import level_shapes, same_region, whole_region
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from napari.layers import Layer
-
-    from napari_ngff.store.arrays.boxes import Box
 
 WORK = "ome-zarr-work"
 """Where the ``metadata`` of a plain layer keeps its `WorkRegion`."""

@@ -13,10 +13,10 @@ from napari.utils.notifications import show_error, show_warning
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.field_states import TODO
-from napari_ngff.labels.label_classes import used_classes
+from napari_ngff.labels.label_classes import LabelClass, used_classes
 from napari_ngff.metadata.model import LabelInfo, LabelKind
 from napari_ngff.viewer.browsing.field_labels import BEGUN, label_name
-from napari_ngff.viewer.browsing.positions import key_of, own_first
+from napari_ngff.viewer.browsing.positions import Position, key_of, own_first
 from napari_ngff.viewer.layers.label_owners import are_of_others
 from napari_ngff.viewer.painting.brush import PAINTING
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
@@ -31,10 +31,8 @@ if TYPE_CHECKING:
 
     from napari.components import ViewerModel
 
-    from napari_ngff.labels.label_classes import LabelClass
     from napari_ngff.labels.used_labels import UsedLabels
     from napari_ngff.viewer.browsing.browser import Browser
-    from napari_ngff.viewer.browsing.positions import Position
 
     ListedFields = tuple[dict[str, Position], tuple[str, LabelInfo]]
 

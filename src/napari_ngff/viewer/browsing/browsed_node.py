@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.field_states import FieldStates
-from napari_ngff.metadata.model import GroupKind
+from napari_ngff.metadata.model import Acquisition, GroupKind, LabelInfo
 from napari_ngff.plate.plate_layout import MapWell, PlateMap, map_plate
-from napari_ngff.store.hierarchy.node import read_node
+from napari_ngff.store.hierarchy.node import Node, read_node
 from napari_ngff.store.write.label_list_watch import (
     image_of_list,
     unwatch_lists,
@@ -19,6 +19,7 @@ from napari_ngff.store.write.label_list_watch import (
 )
 from napari_ngff.viewer.browsing.field_labels import (
     AnnotationStates,
+    Begin,
     ChangedFields,
     WellStates,
     change_fields,
@@ -40,10 +41,6 @@ from napari_ngff.viewer.streaming.well_stream import OversizedWells
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
-
-    from napari_ngff.metadata.model import Acquisition, LabelInfo
-    from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.viewer.browsing.field_labels import Begin
 
 
 class BrowsedNode:

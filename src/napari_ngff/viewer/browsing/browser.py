@@ -21,18 +21,23 @@ from napari_ngff.viewer.browsing.field_labels import (
 )
 from napari_ngff.viewer.browsing.pins import PinnedFields
 from napari_ngff.viewer.browsing.positions import Position
-from napari_ngff.viewer.browsing.preparation import with_channels, with_labels_in_use
+from napari_ngff.viewer.browsing.preparation import (
+    PreparedFields,
+    with_channels,
+    with_labels_in_use,
+)
 from napari_ngff.viewer.browsing.shown_fields import (
     AcquisitionChange,
     BrowsingState,
     FieldEntry,
+    FieldMove,
     FieldStep,
     ShownFields,
     WellStep,
 )
 from napari_ngff.viewer.browsing.shown_layers import ShownLayers
 from napari_ngff.viewer.layers.plane_camera import KeptSliders
-from napari_ngff.viewer.services.latest_task import LayerTask
+from napari_ngff.viewer.services.latest_task import LayerChange, LayerTask
 from napari_ngff.viewer.services.notices import last_part, shorten_name
 from napari_ngff.viewer.services.window import (
     Signal,
@@ -51,10 +56,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.annotations.annotations import Annotations
-    from napari_ngff.viewer.browsing.preparation import PreparedFields
-    from napari_ngff.viewer.browsing.shown_fields import FieldMove
     from napari_ngff.viewer.layers.layer_groups import LayerGroup
-    from napari_ngff.viewer.services.latest_task import LayerChange
 
 
 class Browser(BrowsedNode):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +12,14 @@ from napari.utils.notifications import show_error
 
 from napari_ngff.errors import CorruptDataError, OMEZarrError
 from napari_ngff.labels.field_states import STATES, TODO, FieldStates
-from napari_ngff.labels.label_classes import classes_of, rename_class
+from napari_ngff.labels.label_classes import LabelClass, classes_of, rename_class
 from napari_ngff.labels.label_metadata import read_label_info, write_label_info
 from napari_ngff.labels.places.sidecar import open_sidecars
 from napari_ngff.labels.used_labels import StoredLabels
-from napari_ngff.metadata.model import LabelInfo
-from napari_ngff.store.hierarchy.node import read_node
+from napari_ngff.metadata.model import LabelInfo, Problem
+from napari_ngff.store.hierarchy.node import Node, read_node
 from napari_ngff.store.write.begin import begin_transaction
-from napari_ngff.viewer.browsing.positions import WELLS_ASKED
+from napari_ngff.viewer.browsing.positions import WELLS_ASKED, Position
 from napari_ngff.viewer.layers.label_owners import (
     TARGET,
     LabelTarget,
@@ -33,6 +33,7 @@ from napari_ngff.viewer.painting.new_labels import LabelChoices
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.painting.painted_layers import level_source, why_read_only
 from napari_ngff.viewer.plans.layer_plan import (
+    LayerData,
     levels_in,
     origin_in,
     origin_of,
@@ -42,21 +43,14 @@ from napari_ngff.viewer.services.notices import count_noun
 from napari_ngff.viewer.services.window import Signal, Window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-    from napari_ngff.labels.label_classes import LabelClass
-    from napari_ngff.metadata.model import Problem
     from napari_ngff.plate.arrangement import ScreenArrangements
     from napari_ngff.plate.plate_contents import PlateContents
-    from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.sources.source import Source
     from napari_ngff.store.write.transaction import Transaction
-    from napari_ngff.viewer.browsing.positions import Position
     from napari_ngff.viewer.browsing.shown_fields import Slot
-    from napari_ngff.viewer.plans.layer_plan import LayerData
 
 
 @dataclass(frozen=True, slots=True)

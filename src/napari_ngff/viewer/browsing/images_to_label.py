@@ -6,7 +6,7 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
-from napari.layers import Image
+from napari.layers import Image, Layer
 
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.plans.layer_plan import is_joined, origin_of, picture_of
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from napari.components import ViewerModel
-    from napari.layers import Layer
 
     from napari_ngff.viewer.browsing.browser import Browser
 

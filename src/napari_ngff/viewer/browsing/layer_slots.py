@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING, Any
 from napari.utils.notifications import show_warning
 
 from napari_ngff.plate.mosaic_level import MosaicLevel
-from napari_ngff.viewer.browsing.field_labels import label_name, labels_in_use
+from napari_ngff.viewer.browsing.field_labels import (
+    LabelsInUse,
+    label_name,
+    labels_in_use,
+)
 from napari_ngff.viewer.browsing.layer_swap import (
     COVERING,
     apply_look,
@@ -23,7 +27,7 @@ from napari_ngff.viewer.browsing.layer_swap import (
     swap_layer,
     tell_other_classes,
 )
-from napari_ngff.viewer.browsing.shown_fields import renumber_slots
+from napari_ngff.viewer.browsing.shown_fields import Slot, renumber_slots
 from napari_ngff.viewer.layers.image_layers import MOST_CHANNELS
 from napari_ngff.viewer.layers.label_owners import are_of_others
 from napari_ngff.viewer.painting.brush import PAINTING
@@ -32,6 +36,8 @@ from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.plans.layer_plan import (
     KEY,
+    LayerData,
+    LayerPlan,
     layer_kind,
     levels_in,
     origin_of,
@@ -53,12 +59,9 @@ if TYPE_CHECKING:
 
     from napari_ngff.labels.used_labels import StoredLabels
     from napari_ngff.plate.well_cells import WellCells
-    from napari_ngff.viewer.browsing.field_labels import LabelsInUse
     from napari_ngff.viewer.browsing.positions import Position
     from napari_ngff.viewer.browsing.preparation import PreparedFields
-    from napari_ngff.viewer.browsing.shown_fields import Slot
     from napari_ngff.viewer.layers.layer_groups import LayerGroup
-    from napari_ngff.viewer.plans.layer_plan import LayerData, LayerPlan
 
 
 OF_OTHERS = (

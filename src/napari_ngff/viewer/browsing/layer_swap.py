@@ -10,11 +10,12 @@ import numpy as np
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, BlankArray, LazyArray
 from napari_ngff.viewer.layers.image_layers import untouched_look
 from napari_ngff.viewer.painting.brush import PAINTING
-from napari_ngff.viewer.painting.layer_classes import KEYS
+from napari_ngff.viewer.painting.layer_classes import KEYS, LayerClasses
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.painting.painted_layers import exchange_labels
 from napari_ngff.viewer.plans.layer_plan import (
     KEY,
+    LayerData,
     LayerOrigin,
     is_joined,
     layer_kind,
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from napari_ngff.labels.label_classes import LabelClass
     from napari_ngff.viewer.browsing.field_labels import LabelsInUse
     from napari_ngff.viewer.browsing.shown_fields import Slot
-    from napari_ngff.viewer.painting.layer_classes import LayerClasses
-    from napari_ngff.viewer.plans.layer_plan import LayerData
 
 OTHER_CLASSES = (
     "Other classes in this field.\nLabel {} is '{}' here and '{}' in the field before."

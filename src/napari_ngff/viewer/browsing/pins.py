@@ -15,11 +15,15 @@ from napari_ngff.errors import OMEZarrError, error_text
 from napari_ngff.viewer.browsing.camera import CameraView, fit_camera
 from napari_ngff.viewer.browsing.layer_swap import is_overview
 from napari_ngff.viewer.browsing.positions import Position
-from napari_ngff.viewer.browsing.preparation import prepare_layers
-from napari_ngff.viewer.browsing.shown_fields import ShownFields
+from napari_ngff.viewer.browsing.preparation import (
+    FieldResolver,
+    PreparedFields,
+    prepare_layers,
+)
+from napari_ngff.viewer.browsing.shown_fields import BrowsingState, ShownFields
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.plans.layer_plan import KEY, layer_kind, picture_of
-from napari_ngff.viewer.services.latest_task import LayerTask
+from napari_ngff.viewer.services.latest_task import LayerChange, LayerTask
 from napari_ngff.viewer.services.window import Window
 
 if TYPE_CHECKING:
@@ -28,10 +32,7 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Layer
 
-    from napari_ngff.viewer.browsing.preparation import FieldResolver, PreparedFields
-    from napari_ngff.viewer.browsing.shown_fields import BrowsingState
     from napari_ngff.viewer.browsing.shown_layers import ShownLayers
-    from napari_ngff.viewer.services.latest_task import LayerChange
 
 COMPARED = "shown for comparison; open the field to paint."
 

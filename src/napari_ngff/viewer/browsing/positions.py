@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import NodeNotFoundError, OMEZarrError
-from napari_ngff.plate.plate_layout import overlap_of
+from napari_ngff.plate.plate_layout import Offset, PlateMap, overlap_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
         WellArrangement,
     )
     from napari_ngff.plate.plate_contents import FieldImage
-    from napari_ngff.plate.plate_layout import Offset, PlateMap
 
 SAME_PLACE = 0.5
 """Part of the smaller of two fields that the other covers, from which both are fields

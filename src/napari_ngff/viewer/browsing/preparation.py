@@ -12,27 +12,35 @@ import numpy as np
 from napari_ngff.errors import OMEZarrError, UnsupportedError, error_text, may_pass
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.plate.arrangement import ScreenArrangements
-from napari_ngff.plate.mosaic import open_mosaic, share_cells
+from napari_ngff.plate.mosaic import MosaicPyramid, open_mosaic, share_cells
 from napari_ngff.plate.plate_contents import PlateContents
-from napari_ngff.plate.well_cells import WellChoice
-from napari_ngff.store.hierarchy.node import read_node
+from napari_ngff.plate.well_cells import WellCells, WellChoice
+from napari_ngff.store.hierarchy.node import Node, read_node
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.sources.read_ahead import is_remote
-from napari_ngff.viewer.browsing.field_labels import look_at_labels
+from napari_ngff.viewer.browsing.field_labels import LabelsInUse, look_at_labels
 from napari_ngff.viewer.browsing.positions import FieldRoute, Position, own_first
 from napari_ngff.viewer.browsing.shown_fields import (
     AcquisitionChange,
     FieldEntry,
+    FieldNotices,
     FieldStep,
     ShownFields,
     Slot,
     WellStep,
 )
 from napari_ngff.viewer.layers.image_layers import image_layers, layers_of
-from napari_ngff.viewer.layers.layer_groups import mosaic_group
+from napari_ngff.viewer.layers.layer_groups import LayerGroup, mosaic_group
 from napari_ngff.viewer.layers.node_contents import open_contents
 from napari_ngff.viewer.painting.new_labels import label_data
-from napari_ngff.viewer.plans.layer_plan import KEY, is_joined, levels_in, origin_in
+from napari_ngff.viewer.plans.layer_plan import (
+    KEY,
+    LayerData,
+    LayerPlan,
+    is_joined,
+    levels_in,
+    origin_in,
+)
 from napari_ngff.viewer.services.error_report import ErrorReport
 
 if TYPE_CHECKING:
@@ -42,14 +50,7 @@ if TYPE_CHECKING:
     from napari.layers import Layer
 
     from napari_ngff.labels.used_labels import StoredLabels
-    from napari_ngff.plate.mosaic import MosaicPyramid
     from napari_ngff.plate.plate_layout import MapWell, PlateMap
-    from napari_ngff.plate.well_cells import WellCells
-    from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.viewer.browsing.field_labels import LabelsInUse
-    from napari_ngff.viewer.browsing.shown_fields import FieldNotices
-    from napari_ngff.viewer.layers.layer_groups import LayerGroup
-    from napari_ngff.viewer.plans.layer_plan import LayerData, LayerPlan
 
 
 @dataclass(frozen=True, slots=True)

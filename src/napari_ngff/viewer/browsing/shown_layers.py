@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.viewer.browsing.camera import (
     MARGIN,
     OVERVIEW_MARGIN,
+    Corners,
     canvas_of,
     cells_of,
     corners_of,
@@ -19,9 +20,9 @@ from napari_ngff.viewer.browsing.camera import (
     image_at,
     is_whole,
 )
-from napari_ngff.viewer.browsing.field_labels import label_name
+from napari_ngff.viewer.browsing.field_labels import LabelsInUse, label_name
 from napari_ngff.viewer.browsing.layer_slots import LayerSlots
-from napari_ngff.viewer.browsing.preparation import SeenLayers, views_of
+from napari_ngff.viewer.browsing.preparation import LayerView, SeenLayers, views_of
 from napari_ngff.viewer.layers.label_owners import are_of_others, image_address
 from napari_ngff.viewer.plans.layer_plan import layer_kind
 from napari_ngff.viewer.streaming.well_stream import reread_layer
@@ -34,10 +35,7 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import WellField
     from napari_ngff.plate.well_cells import WellCells
     from napari_ngff.viewer.annotations.annotations import Annotations
-    from napari_ngff.viewer.browsing.camera import Corners
-    from napari_ngff.viewer.browsing.field_labels import LabelsInUse
     from napari_ngff.viewer.browsing.positions import Position
-    from napari_ngff.viewer.browsing.preparation import LayerView
     from napari_ngff.viewer.browsing.shown_fields import (
         BrowsingState,
         ShownFields,

@@ -15,6 +15,7 @@ from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.create_labels import SOFTWARE
 from napari_ngff.labels.places.label_location import name_problem
 from napari_ngff.metadata.model import (
+    JSON,
     KIND,
     Channel,
     ContrastWindow,
@@ -41,7 +42,7 @@ from napari_ngff.viewer.layers.image_layers import dtype_range
 from napari_ngff.viewer.layers.label_owners import made_here
 from napari_ngff.viewer.painting.layer_classes import file_description
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
-from napari_ngff.viewer.plans.layer_plan import origin_in
+from napari_ngff.viewer.plans.layer_plan import LayerData, LayerOrigin, origin_in
 from napari_ngff.viewer.saving.layer_description import (
     JOINED,
     colors_of,
@@ -54,9 +55,7 @@ if TYPE_CHECKING:
 
     from napari.layers import Layer
 
-    from napari_ngff.metadata.model import JSON
     from napari_ngff.store.arrays.boxes import Box
-    from napari_ngff.viewer.plans.layer_plan import LayerData, LayerOrigin
 
 PRIMARY = (
     ("red", (255, 0, 0)),

@@ -7,7 +7,7 @@ import math
 import os
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from napari_ngff.errors import OMEZarrError, UnsupportedError, error_text
 from napari_ngff.labels.create_labels import METHOD
 from napari_ngff.labels.places.sidecar import Address
 from napari_ngff.metadata.dump import dump_image, dump_labels
-from napari_ngff.metadata.model import ImageMetadata, Multiscale, Omero
+from napari_ngff.metadata.model import JSON, ImageMetadata, Multiscale, Omero
 from napari_ngff.metadata.systems import CoordinateSystem, Reference, SystemLink
 from napari_ngff.metadata.systems_dump import INTRINSIC
 from napari_ngff.metadata.transform import Affine
@@ -31,23 +31,20 @@ from napari_ngff.store.write.new_hierarchy import SINGLE, NewHierarchy
 from napari_ngff.store.write.replace_file import replace_file
 from napari_ngff.viewer.annotations.annotations import CopiedPart
 from napari_ngff.viewer.composing.composition import (
+    LayerComposition,
+    LayerPart,
     compose_layers,
     keep_keys,
     read_layer_data,
 )
 from napari_ngff.viewer.layers.label_owners import has_no_file
-from napari_ngff.viewer.plans.layer_plan import origin_in, origin_of
+from napari_ngff.viewer.plans.layer_plan import LayerData, origin_in, origin_of
 from napari_ngff.viewer.services.settings import shards_to_write, version_to_write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from napari.layers import Layer
 
     from napari_ngff.labels.edits import Edit
-    from napari_ngff.metadata.model import JSON
-    from napari_ngff.viewer.composing.composition import LayerComposition, LayerPart
-    from napari_ngff.viewer.plans.layer_plan import LayerData
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
 
 ENDINGS = (".zarr", SINGLE)

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, replace
 from functools import cache
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from napari_ngff.labels.class_colors import PALETTE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any
 
 Color = tuple[int, ...]
 """Red, green and blue, 0-255."""
