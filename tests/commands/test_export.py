@@ -9,7 +9,7 @@ import zarr
 
 from napari_ngff import read_layers
 from napari_ngff.cli import main
-from napari_ngff.viewer.bridge.export_labels import export_boxes
+from napari_ngff.viewer.bridge.handover import export_boxes
 
 MICROMETERS = {
     "micrometer": 1,

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from scipy import ndimage
 
 from napari_ngff.metadata.units import MICROMETER, drop_noise
-from napari_ngff.store.arrays.boxes import Box, box_shape, whole_box
+from napari_ngff.store.arrays.boxes import Box, whole_box
 from napari_ngff.store.write.replace_file import replace_file
 
 if TYPE_CHECKING:
@@ -38,12 +38,10 @@ VOXEL = "voxel"
 def outline_features(
     level: CanvasLevel,
     axes: str,
-    region: Box | None = None,
     *,
     classes: Iterable[LabelClass] = (),
     pixel: tuple[float, float] = (1.0, 1.0),
-    corner: tuple[float, float] = (0.0, 0.0),
-    cancel: Callable[[], bool] | None = None,
+    cancel: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
     """Outline every object, plane by plane, in the form that QuPath reads.
 
@@ -53,13 +51,10 @@ def outline_features(
         Of a canvas.
     axes
         A letter each, such as "tzyx"; the last two are y and x.
-    region
-        In voxels of the level; all by default.
     classes
         Their names and colours become classifications.
-    pixel, corner
-        Along y and x: size of a voxel of the level, and where its first voxel begins,
-        in pixels of the image, of which the first begins at 0.
+    pixel
+        Size of a voxel of the level along y and x, in pixels of the image.
     cancel
         Asked after each plane.
 
@@ -75,39 +70,34 @@ def outline_features(
     ValueError
         Where a plane has more than `PLANE` voxels.
     """
-    region = region or whole_box(level.shape)
-    sizes = box_shape(region)
+    sizes = level.shape
     if sizes[-1] * sizes[-2] > PLANE:
         msg = (
             f"A plane of {sizes[-2]} x {sizes[-1]} voxels is too large to outline."
-            " Choose a coarser level, or a smaller region."
+            " Choose a coarser level."
         )
         raise ValueError(msg)
     named = {item.value: item for item in classes}
     features = []
-    for plane_index in itertools.product(*(range(*span) for span in region[:-2])):
-        box = (*((index, index + 1) for index in plane_index), *region[-2:])
+    for plane_index in itertools.product(*map(range, sizes[:-2])):
+        box = (*((index, index + 1) for index in plane_index), *whole_box(sizes[-2:]))
         picture = level.read(box).reshape(sizes[-2:])
         # Not strict: the last two axes have no index of a plane.
         letters = dict(zip(axes, plane_index, strict=False))
         plane = {"c": -1, "z": letters.get("z", 0), "t": letters.get("t", 0)}
-        start = region[-2][0], region[-1][0]
-        for value, rings in _outline_labels(picture, start, pixel, corner):
+        for value, rings in _outline_labels(picture, pixel):
             # RFC 7946, 3.1.6 and 3.1.7; "plane" is QuPath's extension.
             geometry: dict[str, Any] = {"type": "MultiPolygon", "coordinates": rings}
             if len(rings) == 1:
                 geometry = {"type": "Polygon", "coordinates": rings[0]}
             features.append(_make_feature(value, geometry | {"plane": plane}, named))
-        if cancel is not None and cancel():
+        if cancel():
             break
     return {"type": "FeatureCollection", "features": features}
 
 
 def _outline_labels(
-    picture: Any,
-    start: tuple[int, int],
-    pixel: tuple[float, float],
-    corner: tuple[float, float],
+    picture: Any, pixel: tuple[float, float]
 ) -> Iterator[tuple[int, list[Any]]]:
     """Outline each label of a plane: polygons of closed rings of (x, y)."""
     # Ids may be as large as 2**64, and `find_objects` makes a list up to the largest;
@@ -119,14 +109,12 @@ def _outline_labels(
     ):
         if value == 0 or part_slices is None:
             continue
-        first = [
-            part.start + offset for part, offset in zip(part_slices, start, strict=True)
-        ]
+        first = [part.start for part in part_slices]
         outlines = []
         for polygon in find_polygons(picture[part_slices] == value):
             rings = [polygon.outer, *polygon.holes]
             # Edges between voxels in (y, x), turned into (x, y) below.
-            placed = [drop_noise((ring + first) * pixel + corner) for ring in rings]
+            placed = [drop_noise((ring + first) * pixel) for ring in rings]
             # "The first and last positions are equivalent" (RFC 7946, 3.1.6).
             closed = (np.concatenate([ring, ring[:1]]) for ring in placed)
             outlines.append([ring[:, ::-1].tolist() for ring in closed])
@@ -158,9 +146,7 @@ def _make_feature(
 
 
 def find_boxes(
-    level: CanvasLevel,
-    region: Box | None = None,
-    cancel: Callable[[], bool] | None = None,
+    level: CanvasLevel, cancel: Callable[[], bool] = lambda: False
 ) -> dict[int, Box]:
     """Find the bounding box of each label, chunk by chunk, in an image of any size.
 
@@ -168,18 +154,12 @@ def find_boxes(
     ----------
     level
         Of a canvas.
-    region
-        In voxels of the level; all by default.
     cancel
         Asked after each chunk.
     """
-    region = region or whole_box(level.shape)
     boxes: dict[int, Box] = {}
-    for chunk in level.chunks_in(region):
-        box = tuple(
-            (max(a, low), min(b, high))
-            for (a, b), (low, high) in zip(level.chunk_box(chunk), region, strict=True)
-        )
+    for chunk in level.chunks_in(whole_box(level.shape)):
+        box = level.chunk_box(chunk)
         picture = level.read(box)
         values, compact = np.unique(picture, return_inverse=True)
         places = ndimage.find_objects(compact.reshape(picture.shape) + 1)
@@ -196,7 +176,7 @@ def find_boxes(
                 (min(a, c), max(b, d))
                 for (a, b), (c, d) in zip(part_box, known, strict=True)
             )
-        if cancel is not None and cancel():
+        if cancel():
             break
     return dict(sorted(boxes.items()))
 
@@ -403,7 +383,7 @@ def save_outlines(
     level: CanvasLevel,
     axes: str,
     classes: Iterable[LabelClass] = (),
-    cancel: Callable[[], bool] | None = None,
+    cancel: Callable[[], bool] = lambda: False,
 ) -> int:
     """Write the outlines of all objects as GeoJSON, in pixels of level 0.
 
@@ -433,13 +413,12 @@ def save_outlines(
     full = level.canvas.shape
     # Voxels of level 0 per voxel of the level: QuPath's unit is the pixel of level 0.
     height, width = (full[i] / level.shape[i] for i in (-2, -1))
-    stop = _CancelFlag(cancel)
     features = outline_features(
-        level, axes, classes=classes, pixel=(height, width), cancel=stop
+        level, axes, classes=classes, pixel=(height, width), cancel=cancel
     )
     # In one piece at the end, so that a cancelled export leaves an older file alone.
-    if not stop.cancelled:
-        _write_text(path, json.dumps(features))
+    if not cancel():
+        replace_file(path, json.dumps(features).encode())
     return len(features["features"])
 
 
@@ -462,7 +441,7 @@ def save_boxes(
     level: CanvasLevel,
     axes: str,
     pixel: Sequence[float | None],
-    cancel: Callable[[], bool] | None = None,
+    cancel: Callable[[], bool] = lambda: False,
 ) -> int:
     """Write the bounding boxes of all labels as a table of regions of interest.
 
@@ -489,9 +468,8 @@ def save_boxes(
     OSError
         Where it cannot be written.
     """
-    stop = _CancelFlag(cancel)
-    boxes = find_boxes(level, cancel=stop)
-    if not stop.cancelled:
+    boxes = find_boxes(level, cancel)
+    if not cancel():
         # Without translation: `csv` writes "\r\n" itself, and Windows would add a "\r".
         file = io.StringIO(newline="")
         full = level.canvas.shape
@@ -500,21 +478,5 @@ def save_boxes(
         known = [abs(size or 1.0) if unit == MICROMETER else 1.0 for size in pixel]
         sizes = zip(known, full, level.shape, strict=True)
         write_boxes(file, boxes, axes, [size * n / m for size, n, m in sizes], unit)
-        _write_text(path, file.getvalue())
+        replace_file(path, file.getvalue().encode())
     return len(boxes)
-
-
-class _CancelFlag:
-    """Asks whether to stop, and remembers that the answer was yes."""
-
-    def __init__(self, ask: Callable[[], bool] | None) -> None:
-        self._ask = ask
-        self.cancelled = False
-
-    def __call__(self) -> bool:
-        self.cancelled = self.cancelled or (self._ask is not None and self._ask())
-        return self.cancelled
-
-
-def _write_text(path: str, text: str) -> None:
-    replace_file(path, text.encode())

@@ -1,4 +1,4 @@
-"""Plans which layers, region and level another plugin gets."""
+"""Plans which layers, region and level another plugin gets; exports for programs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from napari.layers import Image, Labels, Layer, Shapes
 
+from napari_ngff.labels.object_export import (
+    axis_letters,
+    save_boxes,
+    save_outlines,
+    unit_of_boxes,
+)
+from napari_ngff.metadata.units import to_micrometers
 from napari_ngff.viewer.bridge.work_region import WORK, work_here, work_size
 from napari_ngff.viewer.layers.volume_layers import is_volume
 from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
+from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.object_edits import label_region
 from napari_ngff.viewer.plans.layer_plan import KEY
 from napari_ngff.viewer.session import session_of
@@ -23,11 +31,12 @@ from napari_ngff.viewer.streaming.regions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from napari.components import ViewerModel
 
     from napari_ngff.store.arrays.boxes import Box
+    from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
 RegionKind = Literal["view", "shapes", "label", "whole"]
 
@@ -180,3 +189,37 @@ def _level_like(layer: Layer, first: Layer, level: int) -> int:
     # By ratio along y and x: half as large is as far away as twice as large.
     away = [float(np.abs(np.log(size[-2:] / wanted[-2:])).sum()) for size in sizes]
     return int(np.argmin(away))
+
+
+def export_outlines(
+    layer: OMEZarrLabels,
+    path: str,
+    level: int = 0,
+    cancel: Callable[[], bool] = lambda: False,
+) -> str:
+    """Write the outlines of all objects, with unsaved edits, as GeoJSON for QuPath.
+
+    Slow: in a worker. Return what was written. See
+    `napari_ngff.labels.object_export.save_outlines`.
+    """
+    classes, axes = classes_of_layer(layer).items, axis_letters(layer.axis_labels)
+    count = save_outlines(path, layer.canvas.levels[level], axes, classes, cancel)
+    return f"Objects written to {path}: {count}."
+
+
+def export_boxes(
+    layer: OMEZarrLabels,
+    path: str,
+    level: int = 0,
+    cancel: Callable[[], bool] = lambda: False,
+) -> str:
+    """Write the bounding boxes of all labels, with unsaved edits, as CSV.
+
+    They count from the first voxel. Slow: in a worker. Return what was written, in
+    which unit. See `napari_ngff.labels.object_export.save_boxes`.
+    """
+    # From scale and unit of napari; its "pixel" is no length.
+    pixel = [*map(to_micrometers, layer.scale.tolist(), map(str, layer.units))]
+    axes = axis_letters(layer.axis_labels)
+    count = save_boxes(path, layer.canvas.levels[level], axes, pixel, cancel)
+    return f"Objects written to {path}: {count}, in {unit_of_boxes(axes, pixel)}s."

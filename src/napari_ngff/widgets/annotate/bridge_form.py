@@ -20,8 +20,13 @@ from qtpy.QtWidgets import (
 )
 
 from napari_ngff.viewer.annotations.drawings import shapes_to_labels
-from napari_ngff.viewer.bridge.export_labels import export_boxes, export_outlines
-from napari_ngff.viewer.bridge.handover import list_here, list_results, plan_handover
+from napari_ngff.viewer.bridge.handover import (
+    export_boxes,
+    export_outlines,
+    list_here,
+    list_results,
+    plan_handover,
+)
 from napari_ngff.viewer.bridge.merge_result import (
     HOW,
     PreparedMerge,
