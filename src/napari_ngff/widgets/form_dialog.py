@@ -132,6 +132,11 @@ def show_form(
     return form
 
 
+def is_form_open(form: Container) -> bool:  # type: ignore[type-arg]
+    """Return whether a form was not closed meanwhile."""
+    return bool(isalive(form.native))  # type: ignore[no-untyped-call]
+
+
 def close_form(form: Container | QWidget) -> None:  # type: ignore[type-arg]
     """Close the dialog around a form, if there is one."""
     window = (form if isinstance(form, QWidget) else form.native).window()

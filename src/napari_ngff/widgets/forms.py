@@ -6,7 +6,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from magicgui.widgets import Container, Label, LineEdit, PushButton
-from qtpy.compat import isalive
 from qtpy.QtWidgets import (
     QComboBox,
     QFrame,
@@ -41,6 +40,7 @@ from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.connections import fill_layout, make_buttons
 from napari_ngff.widgets.form_dialog import (
     close_form,
+    is_form_open,
     is_window_open,
     main_window,
     show_form,
@@ -145,11 +145,11 @@ class UrlForm(Container):  # type: ignore[type-arg]
         if failure is not None:
             title = "Some logins are not forgotten."
             Window.current.show_messages((failure,), title)
-        elif self._is_alive():
+        elif is_form_open(self):
             self.status.value = "Logins and addresses are forgotten."
 
     def _open_with_login(self, answer: LoginAnswer | None) -> None:
-        if answer is not None and self._is_alive():
+        if answer is not None and is_form_open(self):
             self._open(self._find_address(), answer)
 
     def open_address(self) -> None:
@@ -179,25 +179,21 @@ class UrlForm(Container):  # type: ignore[type-arg]
     def _add_layers(self, opening: RemoteOpening, layers: list[Any]) -> None:
         # The layers are added although the dialog was closed while it read.
         opening.add_layers(layers)
-        if self._is_alive():
+        if is_form_open(self):
             close_form(self)
 
     def _show_failure(self, opening: RemoteOpening, text: str) -> None:
         """Show why an address was not opened, also if the form was closed meanwhile."""
         self._show_error(text)
-        if not self._is_alive() and is_window_open(self._viewer):
+        if not is_form_open(self) and is_window_open(self._viewer):
             title = f"Not opened: {shorten_name(last_part(opening.path))}"
             Window.current.show_messages((text,), title)
 
     def _show_error(self, text: str) -> None:
-        if self._is_alive():
+        if is_form_open(self):
             self._opening = None
             self.button.enabled, self.cancel_button.visible = True, False
             self.status.value = text
-
-    def _is_alive(self) -> bool:
-        """Return whether the form was not closed meanwhile."""
-        return bool(isalive(self.native))  # type: ignore[no-untyped-call]
 
 
 def forget_kept() -> None:

@@ -115,7 +115,7 @@ class LoginDialog(QDialog):
     ) -> None:
         super().__init__(main_window(viewer))
         self.server = server
-        self._waiting = [answered]
+        self.waiting = [answered]
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle(f"Log in to {name_server(server)}")
         self.setMinimumWidth(WIDTH)
@@ -191,10 +191,6 @@ class LoginDialog(QDialog):
         button.setEnabled(is_complete)
         button.setDefault(True)
 
-    def add_waiting(self, answered: Callable[[LoginAnswer | None], None]) -> None:
-        """Answer another opening as well."""
-        self._waiting.append(answered)
-
     def make_login(self) -> AddressSecrets:
         """Return what was typed."""
         shown = self._shown_fields()
@@ -214,16 +210,14 @@ class LoginDialog(QDialog):
         """Answer, and close."""
         answer = None
         if result == QDialog.DialogCode.Accepted.value:
-            answer = LoginAnswer(self.server, self.make_login(), self._is_to_be_kept())
+            is_kept = self.keep.isVisible() and self.keep.isChecked()
+            answer = LoginAnswer(self.server, self.make_login(), is_kept)
             set_login(self.server, answer.login)
         for line in self.lines.values():
             line.clear()
         super().done(result)
-        while self._waiting:
-            self._waiting.pop(0)(answer)
-
-    def _is_to_be_kept(self) -> bool:
-        return self.keep.isVisible() and self.keep.isChecked()
+        while self.waiting:
+            self.waiting.pop(0)(answer)
 
 
 def name_server(server: str) -> str:
@@ -241,7 +235,7 @@ def ask_login(
     """Ask the user for a login, in one dialog for all that wait for this server."""
     for dialog in main_window(viewer).findChildren(LoginDialog):
         if dialog.server == server and dialog.isVisible():
-            dialog.add_waiting(answered)
+            dialog.waiting.append(answered)
             dialog.raise_()
             return dialog
     dialog = LoginDialog(viewer, server, answered, refused)

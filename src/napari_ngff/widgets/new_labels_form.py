@@ -13,7 +13,6 @@ from magicgui.widgets import (
     LineEdit,
     PushButton,
 )
-from qtpy.compat import isalive
 from superqt import QCollapsible
 
 from napari_ngff.errors import UnsupportedError
@@ -41,10 +40,7 @@ from napari_ngff.viewer.plans.layer_plan import KEY, origin_of
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.connections import connect_while_alive
 from napari_ngff.widgets.dialogs import ask_name
-from napari_ngff.widgets.form_dialog import (
-    close_form,
-    show_form,
-)
+from napari_ngff.widgets.form_dialog import close_form, is_form_open, show_form
 from napari_ngff.widgets.theme_look import ThemeFollower, wrap_label
 
 if TYPE_CHECKING:
@@ -245,7 +241,7 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         self._asked = well
 
         def show_if_current(fields: list[tuple[str, Position]] | str) -> None:
-            if self._is_alive() and self.well.value == well:
+            if is_form_open(self) and self.well.value == well:
                 self._show_fields(fields)
 
         field_choices(browser, well, show_if_current)
@@ -277,7 +273,7 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
             name, layers = self.called.value, self._viewer.layers
 
             def continue_in_field(image: Image | None) -> None:
-                if self._is_alive():
+                if is_form_open(self):
                     self._create_in_field(image, name)
 
             self.buttons.enabled = False
@@ -345,9 +341,6 @@ class NewLabelsForm(Container):  # type: ignore[type-arg]
         others = [layer.name for layer in self._viewer.layers]
         free = free_name(image, others, name)
         return ask_name(self.native, name, free, shown=is_on_screen)
-
-    def _is_alive(self) -> bool:
-        return bool(isalive(self.native))  # type: ignore[no-untyped-call]
 
 
 def show_new_labels(viewer: Viewer) -> NewLabelsForm:

@@ -23,8 +23,12 @@ from napari_ngff.widgets.dialogs import ask_label_name, ask_question, ask_table_
 from napari_ngff.widgets.display_menu import follow_settings
 from napari_ngff.widgets.docking import find_annotated
 from napari_ngff.widgets.form_dialog import is_window_open
-from napari_ngff.widgets.notifications import keep_notice, show_notice
-from napari_ngff.widgets.save_as import is_asked_by_user, save_as
+from napari_ngff.widgets.notifications import (
+    is_event_loop_running,
+    keep_notice,
+    show_notice,
+)
+from napari_ngff.widgets.save_as import save_as
 from napari_ngff.widgets.saving.unsaved_question import (
     ask_to_restore,
     field_title,
@@ -196,7 +200,7 @@ class QtWindow(Window):
 
     @override
     def save_with_image(self, layer: Any) -> bool:
-        for guard in find_guards() if is_asked_by_user() else ():
+        for guard in find_guards() if is_event_loop_running() else ():
             viewer = guard.viewer
             if layer in viewer.layers:
                 unsaved = session_of(viewer).annotations.list_savable()

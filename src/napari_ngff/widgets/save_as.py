@@ -50,6 +50,7 @@ from napari_ngff.viewer.services.notices import (
 from napari_ngff.viewer.session import all_viewers, session_of, viewer_of
 from napari_ngff.widgets.connections import wrapping_label
 from napari_ngff.widgets.form_dialog import main_window
+from napari_ngff.widgets.notifications import is_event_loop_running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -87,7 +88,7 @@ def write_in_window(path: str, layers: Sequence[LayerData | CopiedPart]) -> Path
     if application is None or QThread.currentThread() is not application.thread():
         return write(path, layers)
     target = complete_path(path)
-    overwrite = target.exists() and is_asked_by_user() and _may_replace(target)
+    overwrite = target.exists() and is_event_loop_running() and _may_replace(target)
     progress = _Progress(f"Writing {target.name}…")
 
     def write_in_worker(report: Callable[[int, int], None]) -> Path:
@@ -95,12 +96,6 @@ def write_in_window(path: str, layers: Sequence[LayerData | CopiedPart]) -> Path
         return write(path, layers, overwrite=overwrite, progress=report, cancel=stopped)
 
     return Path(progress.run_work(write_in_worker))
-
-
-def is_asked_by_user() -> bool:
-    """Return whether a user acts: a script runs outside of the event loop."""
-    thread = QThread.currentThread()
-    return thread is not None and thread.loopLevel() > 0
 
 
 def _may_replace(target: Path) -> bool:

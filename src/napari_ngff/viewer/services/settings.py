@@ -9,6 +9,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from napari.settings import get_plugin_settings, get_settings
+
 from napari_ngff.addresses import MARK, public_address
 from napari_ngff.plate.previews.preview_cache import clear_previews
 from napari_ngff.store.data_folder import data_folder
@@ -55,16 +57,12 @@ _followed: list[Any] = []
 
 def is_default_reader() -> bool:
     """Return whether napari opens OME-Zarr with this plugin without asking."""
-    from napari.settings import get_settings
-
     chosen = get_settings().plugins.extension2reader
     return all(chosen.get(pattern) == PLUGIN for pattern in READER_PATTERNS)
 
 
 def make_default_reader() -> None:
     """Make this plugin the default reader; other patterns keep their readers."""
-    from napari.settings import get_settings
-
     plugins = get_settings().plugins
     plugins.extension2reader = {
         **plugins.extension2reader,
@@ -180,15 +178,11 @@ def _disk_cache(limit: int) -> DiskCache:
 
 def letter_size() -> int:
     """Return the size of letters in napari's window, in points."""
-    from napari.settings import get_settings
-
     return int(get_settings().appearance.font_size)
 
 
 def letter_event() -> Any:
     """Return napari's event of a change of the size of letters."""
-    from napari.settings import get_settings
-
     return get_settings().appearance.events.font_size
 
 
@@ -202,8 +196,6 @@ def _settings_group(name: str) -> Any:
 
     None if the plugin is disabled.
     """
-    from napari.settings import get_plugin_settings
-
     try:
         settings = get_plugin_settings(PLUGIN)
     except KeyError:

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from napari.layers import Layer
 
     from napari_ngff.metadata.model import Reference
-    from napari_ngff.store.hierarchy.node import Node
 
 
 class SystemChooser(QWidget):
@@ -106,7 +105,8 @@ class SystemChooser(QWidget):
             return
         dialog = TransformDialog(layer, self)
         accepted = dialog.exec() == QDialog.DialogCode.Accepted
-        name, scene = dialog.name.text().strip(), dialog.chosenScene()
+        name, home = dialog.name.text().strip(), dialog.home.currentText()
+        scene = dialog.homes.get(home)  # None for the image
         dialog.deleteLater()
         if not accepted:
             return
@@ -133,10 +133,10 @@ class TransformDialog(QDialog):
     def __init__(self, layer: Layer, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setWindowTitle("Save transform")
-        self._homes = homes_of(layer)
+        self.homes = homes_of(layer)
         self.name = QLineEdit(self)
         self.home = QComboBox(self)
-        self.home.addItems(list(self._homes))
+        self.home.addItems(list(self.homes))
         form = QFormLayout()
         form.addRow("&In", self.home)
         text = (
@@ -156,10 +156,6 @@ class TransformDialog(QDialog):
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
         fill_layout(QVBoxLayout(self), wrapping_label(self, text), form, buttons)
-
-    def chosenScene(self) -> Node | None:
-        """Return the scene that was chosen, None for the image."""
-        return self._homes.get(self.home.currentText())
 
 
 def name_unmoved(left: Sequence[str]) -> str:

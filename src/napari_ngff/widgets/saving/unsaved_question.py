@@ -36,7 +36,8 @@ from napari_ngff.widgets import dialogs
 from napari_ngff.widgets.connections import EventWatcher, fill_layout, wrapping_label
 from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, LATER, RESTORE, SAVE
 from napari_ngff.widgets.form_dialog import is_window_open
-from napari_ngff.widgets.save_as import is_asked_by_user, save_as
+from napari_ngff.widgets.notifications import is_event_loop_running
+from napari_ngff.widgets.save_as import save_as
 from napari_ngff.widgets.status_signs import UnsavedSign
 
 if TYPE_CHECKING:
@@ -140,8 +141,8 @@ class WindowGuard(EventWatcher):
 
     def watchEvent(self, watched: Any, event: Any) -> bool:
         """Ask before the window is closed; let Ctrl+S save painted labels."""
-        kind = event.type()
-        if kind == QEvent.Type.Close and event.spontaneous() and self._is_unsaved():
+        kind, unsaved = event.type(), self._annotations.list_unsaved
+        if kind == QEvent.Type.Close and event.spontaneous() and unsaved():
             event.ignore()
             # Later, as this event would make napari ask, too.
             QTimer.singleShot(0, partial(_close_guarded, weakref.ref(self)))
@@ -155,11 +156,8 @@ class WindowGuard(EventWatcher):
             return False
         # Else napari's menu takes it, and asks for the name of a new file.
         event.accept()
-        self._begin_saves(chosen, asks=is_asked_by_user())
+        self._begin_saves(chosen, asks=is_event_loop_running())
         return True
-
-    def _is_unsaved(self) -> bool:
-        return bool(self._annotations.list_unsaved())
 
     def _begin_saves(self, chosen: Sequence[Annotation], asks: bool = True) -> None:
         """Begin to save; one *Save as…* writes all that are saved with their image.
