@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff import __version__
@@ -21,11 +22,9 @@ from napari_ngff.commands.command_line import (
     add_path,
     report_failure,
 )
-from napari_ngff.commands.convert import add_convert
-from napari_ngff.commands.export import add_export
+from napari_ngff.commands.convert import add_convert, add_pack
+from napari_ngff.commands.labels import add_export, add_merge
 from napari_ngff.commands.measure import add_measure
-from napari_ngff.commands.merge import add_merge
-from napari_ngff.commands.pack import add_pack
 from napari_ngff.errors import NotOMEZarrError, OMEZarrError, beyond_limits
 from napari_ngff.metadata.model import JSON, Acquisition
 from napari_ngff.store.hierarchy.location import Location
@@ -38,7 +37,6 @@ from napari_ngff.store.hierarchy.summary import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
 
 WINDOW = 1400, 900
@@ -255,8 +253,6 @@ def _open_in_viewer(options: argparse.Namespace) -> None:
 
 
 def _open_demo(options: argparse.Namespace) -> None:
-    from pathlib import Path
-
     from napari_ngff.viewer.samples import write_plate
 
     path = Path(options.folder) / "plate.ome.zarr"

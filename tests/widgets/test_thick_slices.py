@@ -15,8 +15,8 @@ from napari_ngff.store.arrays.region_read import cache
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer.plans.layer_plan import KEY
 from napari_ngff.viewer.streaming import pixel_fetcher
-from napari_ngff.viewer.streaming.joined_sections import SectionJoin
 from napari_ngff.viewer.streaming.streamed_levels import are_pixels_coming
+from napari_ngff.viewer.streaming.streamed_view import SectionJoin
 from patience import PATIENCE
 from plates import write_image
 from unreliable import Handler, serving

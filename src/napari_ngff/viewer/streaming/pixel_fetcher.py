@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from napari_ngff.store.pyramids.pyramid import LevelSource
-    from napari_ngff.viewer.streaming.joined_sections import SectionJoin
-    from napari_ngff.viewer.streaming.streamed_view import PixelStream, StreamedView
+    from napari_ngff.viewer.streaming.streamed_view import (
+        PixelStream,
+        SectionJoin,
+        StreamedView,
+    )
 
 REDRAW_INTERVAL = 0.05
 """Seconds between two redraws while pixels come in."""

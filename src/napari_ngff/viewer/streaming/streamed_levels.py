@@ -46,6 +46,7 @@ from napari_ngff.viewer.streaming.pixel_fetcher import (
 from napari_ngff.viewer.streaming.streamed_view import (
     UNTIL_LOGIN,
     PixelStream,
+    SectionJoin,
     StreamedView,
     centre_distance,
 )
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from napari_ngff.store.arrays.lazy_array import ArraySource
-    from napari_ngff.viewer.streaming.joined_sections import SectionJoin
 
 
 KEPT_VIEWS = 6

@@ -30,13 +30,13 @@ from napari_ngff.viewer.private.slicing import (
     SliceAnswer,
 )
 from napari_ngff.viewer.services.window import Signal, Window
-from napari_ngff.viewer.streaming.joined_sections import FUNCTIONS, SectionJoin
 from napari_ngff.viewer.streaming.prepared_volume import (
     LabelLook,
     PreparedVolume,
     VolumePlace,
 )
 from napari_ngff.viewer.streaming.streamed_levels import StreamedLevel, is_drawn
+from napari_ngff.viewer.streaming.streamed_view import FUNCTIONS, SectionJoin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
