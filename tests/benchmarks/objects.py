@@ -92,7 +92,7 @@ def list_ours(path: Path) -> Any:
     measured("all listed", lambda: dock.setKind("objects"), lambda: count() > 0)
     whole = count()
     title = f"area of {whole:,} objects coloured"
-    measured(title, lambda: color("area"), lambda: objects.coloring is not None)
+    measured(title, lambda: color("area"), lambda: objects.colors.coloring is not None)
     measured(
         "filtered",
         lambda: table.filter.setText("centroid_x > 1000"),
@@ -107,17 +107,17 @@ def list_ours(path: Path) -> Any:
         lambda: objects.frame is not first,
     )
     layer.selected_label = whole
-    before = objects.coloring
+    before = objects.colors.coloring
     measured(
         "coloured by class",
         lambda: color("class"),
-        lambda: objects.coloring is not before,
+        lambda: objects.colors.coloring is not before,
     )
-    before = objects.coloring
+    before = objects.colors.coloring
     measured(
         "one more classified",
         lambda: panel.classify("round"),
-        lambda: objects.coloring is not before,
+        lambda: objects.colors.coloring is not before,
     )
     frame = objects.listed.frame
     viewer.close()

@@ -15,13 +15,13 @@ def classes_of(*names, **objects):
     for name in names:
         made = made.with_class(name)
     for label, name in objects.items():
-        made = made.with_object(int(label.strip("o")), name)
+        made = made.with_objects({int(label.strip("o")): name})
     return made
 
 
 def test_an_object_has_one_class_and_may_lose_it():
     made = classes_of("round", "long", o7="round", o9="long")
-    changed = made.with_object(7, "long").with_object(9, "")
+    changed = made.with_objects({7: "long"}).with_objects({9: ""})
     assert dict(made.class_of) == {7: "round", 9: "long"}
     assert dict(changed.class_of) == {7: "long"}
 
@@ -104,7 +104,7 @@ def test_the_file_gets_what_was_edited_here_and_keeps_all_else(known, steps):
     for what, change in steps:
         if isinstance(what, int):
             if change in ("", *here.names):
-                here = here.with_object(what, change)
+                here = here.with_objects({what: change})
                 objects[what] = change
             continue
         if what not in here.names:
@@ -127,7 +127,7 @@ def test_the_file_gets_what_was_edited_here_and_keeps_all_else(known, steps):
     assert dict(merged.class_of) == dict(here.class_of)
     # Another window gave an object a class of an older name, and recoloured classes.
     red = (255, 0, 0, 255)
-    other = stored.with_object(9, "b")
+    other = stored.with_objects({9: "b"})
     for name in other.names:
         other = other.with_parts(name, color=red)
     merged = changes.merge_into(other)

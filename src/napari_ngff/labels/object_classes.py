@@ -156,10 +156,6 @@ class ObjectClasses:
             if name in locked:
                 raise ValueError(LOCKED.format(label, name))
 
-    def with_object(self, label: int, name: str) -> Self:
-        """Give an object a class; "" for none."""
-        return self.with_objects({label: name})
-
     def put_first(self, classes: Iterable[ObjectClass]) -> Self:
         """Put classes in front, so that number keys mean the same as elsewhere."""
         first = tuple(classes)

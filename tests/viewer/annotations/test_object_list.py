@@ -237,17 +237,17 @@ def test_a_column_colours_objects_and_the_file_keeps_their_own():
     objects = shown(layer)
     objects.color_by("score")
     low, none, high, other = seen(layer, 3, 500, 9, 77)
-    (first, *_, last) = objects.coloring.colors
+    (first, *_, last) = objects.colors.coloring.colors
     np.testing.assert_allclose([low[:3], high[:3]], np.array([first, last]) / 255)
     assert not np.array_equal(low, high)
     for grey in (none, other):
         np.testing.assert_allclose(grey, NO_CLASS, atol=1e-6)
-    assert objects.coloring.limits == (1.5, 100)
+    assert objects.colors.coloring.limits == (1.5, 100)
     assert set(layer.colormap.color_dict) <= {0, None}
     objects.color_by("score", is_log=True)
-    assert objects.coloring.is_log
+    assert objects.colors.coloring.is_log
     objects.color_by("kind")
-    assert objects.coloring.categories == ("x", "y")
+    assert objects.colors.coloring.categories == ("x", "y")
     assert len({tuple(color) for color in seen(layer, 3, 500, 77)}) == 3
     objects.color_by("")
     np.testing.assert_array_equal(seen(layer, 3, 500, 9, 77), own)
@@ -263,11 +263,11 @@ def test_few_whole_numbers_are_kinds_and_many_kinds_share_a_colour():
     )
     objects = shown(layer)
     objects.color_by("cluster")
-    assert objects.coloring.categories == ("0", "1", "2")
+    assert objects.colors.coloring.categories == ("0", "1", "2")
     objects.color_by("size")
-    assert objects.coloring.categories == ()
+    assert objects.colors.coloring.categories == ()
     objects.color_by("name")
-    assert objects.coloring.categories[-1] == "other (33)"
+    assert objects.colors.coloring.categories[-1] == "other (33)"
     assert len(np.unique(seen(layer, *ids), axis=0)) == 8
 
 

@@ -131,7 +131,7 @@ def color_by(panel, title):
     table = panel.parent().table
     table.color.setCurrentText(title)
     table.color.activated.emit(table.color.currentIndex())
-    until(lambda: (table.objects.coloring is None) == (title == "own colours"))
+    until(lambda: (table.objects.colors.coloring is None) == (title == "own colours"))
 
 
 def at(layer, y, x):
@@ -312,6 +312,68 @@ def test_objects_of_a_locked_class_do_not_change(viewer, panel):
     tick(panel, "round", LOCKED)
     click(viewer, at(layer, *PLACES[3]))
     assert not (np.array(layer.data[0]) == 3).any()
+
+
+def press_row(panel, label, modifier=Qt.KeyboardModifier.NoModifier):
+    table = panel.parent().table
+    cell = table.model.index(table.model.placeOf(label), 0)
+    spot = table.view.visualRect(cell).center()
+    QTest.mouseClick(table.view.viewport(), LEFT, modifier, spot)
+    pump()
+
+
+SHIFT = Qt.KeyboardModifier.ShiftModifier
+
+
+@pytest.mark.parametrize(
+    ("clicks", "labels"),
+    [
+        ([(3, None), (8, SHIFT)], [3, 5, 8]),
+        ([(3, None), (8, SHIFT), (5, CONTROL)], [3, 8]),
+        ([(3, None), (8, SHIFT), (5, None)], [5]),
+    ],
+)
+def test_all_selected_rows_get_a_class_at_once(viewer, panel, clicks, labels):
+    reports = reports_of(panel)
+    name_classes(panel, "round", "long")
+    table = panel.parent().table
+    until(lambda: table.model.rowCount() == 3)
+    for label, modifier in clicks:
+        press_row(panel, label, modifier or Qt.KeyboardModifier.NoModifier)
+    count = f"{len(labels)} objects are" if labels[1:] else f"Object {labels[0]} is"
+    QTest.keyClick(table.view, Qt.Key.Key_1)
+    assert classes_in(viewer) == dict.fromkeys(labels, "round")
+    assert reports[-1] == f"{count} round."
+    press_cell(panel, "long", NAME)
+    push(panel, "Give class")
+    assert classes_in(viewer) == dict.fromkeys(labels, "long")
+    push(panel, "No class")
+    assert (classes_in(viewer), reports[-1]) == ({}, f"{count} without a class.")
+    for name in ("long", "round"):
+        push(panel, "Undo class")
+        assert classes_in(viewer) == dict.fromkeys(labels, name)
+        assert reports[-1] == f"{count} {name}."
+    # One that is clicked on the canvas is the only one from then on.
+    viewer.layers["nuclei"].mode = "pick"
+    click(viewer, at(viewer.layers["nuclei"], *PLACES[labels[-1]]))
+    press(viewer, Qt.Key.Key_2)
+    expected = dict.fromkeys(labels, "round") | {labels[-1]: "long"}
+    assert classes_in(viewer) == expected
+
+
+def test_no_selected_row_gets_a_class_where_one_is_locked(viewer, panel):
+    reports = reports_of(panel)
+    name_classes(panel, "round", "long")
+    until(lambda: panel.parent().table.model.rowCount() == 3)
+    press_row(panel, 5)
+    press(viewer, Qt.Key.Key_2)
+    tick(panel, "long", LOCKED)
+    before = classes_in(viewer)
+    press_row(panel, 3)
+    press_row(panel, 8, SHIFT)
+    press(viewer, Qt.Key.Key_1)
+    assert classes_in(viewer) == before
+    assert reports[-1].startswith("Object 5 is 'long', a class that is locked.")
 
 
 def test_a_removed_class_is_put_back_with_its_objects(viewer, panel):

@@ -36,7 +36,7 @@ def test_rows_and_colours_are_those_of_the_field_on_screen(viewer, tmp_path):
     own = layer.colormap.map(np.array([1, 2, whole]))
     table.color.setCurrentText("centroid_y")
     table.color.activated.emit(table.color.currentIndex())
-    until(lambda: table.objects.coloring is not None)
+    until(lambda: table.objects.colors.coloring is not None)
     pump(50)
     assert table.legend.isVisible()
     assert not np.array_equal(layer.colormap.map(np.array([1, 2, whole])), own)
@@ -45,7 +45,7 @@ def test_rows_and_colours_are_those_of_the_field_on_screen(viewer, tmp_path):
     # Nothing of the field before is seen beside this one.
     listed = table.objects.listed
     assert listed is None or listed.shown.canvas is layer.canvas
-    until(lambda: table.objects.coloring is not None)
+    until(lambda: table.objects.colors.coloring is not None)
     assert table.objects.listed.shown.canvas is layer.canvas
     table.color.setCurrentText("own colours")
     table.color.activated.emit(table.color.currentIndex())

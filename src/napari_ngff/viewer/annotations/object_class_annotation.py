@@ -47,7 +47,12 @@ from napari_ngff.viewer.layers.label_owners import (
 from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.plans.layer_plan import origin_of
-from napari_ngff.viewer.services.notices import count_noun, last_part, shorten_name
+from napari_ngff.viewer.services.notices import (
+    count_noun,
+    join_names,
+    last_part,
+    shorten_name,
+)
 from napari_ngff.viewer.services.window import Window
 
 if TYPE_CHECKING:
@@ -181,19 +186,21 @@ class ObjectClassAnnotation(FileAnnotation):
         objects = count_noun(len(labels), "object")
         return f"'{shorten_name(name)}' is off the list and off {objects}."
 
-    def classify(self, label: int, name: str) -> str:
-        """Give an object a class; "" for none.
+    def classify(self, label: int | list[int], name: str) -> str:
+        """Give an object, or some, a class; "" for none.
 
         Raises
         ------
         ValueError
-            Where it has a class that is locked.
+            Where one has a class that is locked; none gets another one then.
         """
-        self.classes.check_unlocked(label)
-        self._undo.append(({label: self.classes.find_class(label)}, None))
-        self.classes = self.classes.with_object(label, name)
-        self._note_classes([label])
-        return _describe_class(label, name)
+        labels = label if isinstance(label, list) else [label]
+        self.classes.check_unlocked(*labels)
+        find, rows = self.classes.find_class, dict.fromkeys(labels, name)
+        self._undo.append(({each: find(each) for each in labels}, None))
+        self.classes = self.classes.with_objects(rows)
+        self._note_classes(labels)
+        return _describe_classes(rows)
 
     @property
     def can_undo(self) -> bool:
@@ -216,7 +223,7 @@ class ObjectClassAnnotation(FileAnnotation):
         self.classes = self.classes.with_objects(rows)
         self._note_classes(rows)
         if removed is None:
-            return "".join(_describe_class(*row) for row in rows.items())
+            return _describe_classes(rows)
         again, objects = removed[0].name, count_noun(len(rows), "object")
         return f"'{shorten_name(again)}' is on the list and on {objects} again."
 
@@ -403,8 +410,10 @@ class ObjectClassAnnotation(FileAnnotation):
         )
 
 
-def _describe_class(label: int, name: str) -> str:
-    return f"Object {label} is {shorten_name(name) if name else 'without a class'}."
+def _describe_classes(rows: dict[int, str]) -> str:
+    given = {shorten_name(x) if x else "without a class" for x in rows.values()}
+    which = f"{len(rows):,} objects are" if len(rows) > 1 else f"Object {min(rows)} is"
+    return f"{which} {join_names(sorted(given))}."
 
 
 def _report_damaged(path: str, error: Exception) -> None:

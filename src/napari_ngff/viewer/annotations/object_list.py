@@ -46,7 +46,7 @@ from napari_ngff.viewer.plans.layer_plan import is_joined, origin_of
 from napari_ngff.viewer.saving.layer_description import INDEX
 from napari_ngff.viewer.services.latest_task import LatestTask
 from napari_ngff.viewer.services.notices import join_names
-from napari_ngff.viewer.services.window import Signal
+from napari_ngff.viewer.services.window import Signal, Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -327,6 +327,8 @@ class ObjectList:
         Why there is no list, or no such filter; "" for neither.
     column
         The name of the column that colours the objects; "" for their own colours.
+    colors
+        Of the layer; None without one.
     """
 
     changed = Signal()
@@ -337,6 +339,7 @@ class ObjectList:
     query: RowQuery = ("", LABEL, False)
     _layer: OMEZarrLabels | None = None
     _shown: ShownLabels | None = None
+    colors: ObjectColors | None = None
     _is_log = False
 
     def __init__(self, annotations: Annotations, is_alive: Callable[[], bool]) -> None:
@@ -349,6 +352,7 @@ class ObjectList:
         """List the objects of another layer."""
         self.color_by("")
         self._layer, self._most = layer, float(AT_ONCE)
+        self.colors = None if layer is None else colors_of(layer)
         self._forget()
 
     def _forget(self) -> None:
@@ -452,16 +456,6 @@ class ObjectList:
 
     # Colours.
 
-    @property
-    def colors(self) -> ObjectColors | None:
-        """The colours of the layer; None without one."""
-        return None if self._layer is None else colors_of(self._layer)
-
-    @property
-    def coloring(self) -> Coloring | None:
-        """What the colours of objects mean; None where they are their own."""
-        return None if self.colors is None else self.colors.coloring
-
     def color_by(self, column: str, *, is_log: bool = False) -> None:
         """Colour the objects by a column; "" for their own colours."""
         self.column, self._is_log = column, is_log
@@ -484,15 +478,12 @@ class ObjectColors:
     ----------
     coloring
         What they mean; None where they are their own.
-    failure
-        Why they could not be shown; "" where they are.
     """
 
     changed = Signal()
     """Emitted when they are others."""
 
     coloring: Coloring | None = None
-    failure = ""
     _own: Any = None
     _made: Any = None
     _values: Any = None
@@ -501,7 +492,7 @@ class ObjectColors:
 
     def __init__(self, layer: OMEZarrLabels) -> None:
         self._layer = weakref.ref(layer)
-        self._coloring = LatestTask()
+        self._coloring = LatestTask(lambda: self._layer() is not None)
         layer.events.colormap.connect(self.follow)
 
     def color_by(self, values: Any, *, is_log: bool = False) -> None:
@@ -536,7 +527,10 @@ class ObjectColors:
         self._colored = classes = layer.object_classes()
         hides = any(item.hidden for item in classes.classes)
         if not (values is not None or hides):
-            self._show_own()
+            self._coloring.cancel()
+            own, self._own = self._own, None
+            if own is not None:
+                self._give_colors(own, None)
             return
         own = self._own = layer.colormap if self._own is None else self._own
         is_log = self._is_log
@@ -557,26 +551,16 @@ class ObjectColors:
                 return color_listed(own, classed, classes.classes, is_log)
             return color_listed(own, values, (), is_log)
 
-        self._coloring.start(color, lambda made: self._give_colors(*made), self._fail)
-
-    def _fail(self, reason: str) -> None:
-        self.failure = reason
-        self.changed.emit()
+        give, notify = lambda made: self._give_colors(*made), Window.current.notify
+        self._coloring.start(color, give, notify)
 
     def _give_colors(self, made: Any, coloring: Coloring | None) -> None:
         layer = self._layer()
-        if layer is None:
-            return
+        assert layer is not None
         shown, self._made, self.coloring = layer.colormap, made, coloring
         made.selection, made.use_selection = shown.selection, shown.use_selection
-        layer.colormap, self.failure = made, ""
+        layer.colormap = made
         self.changed.emit()
-
-    def _show_own(self) -> None:
-        self._coloring.cancel()
-        own, self._own = self._own, None
-        if own is not None:
-            self._give_colors(own, None)
 
 
 _colors: weakref.WeakKeyDictionary[OMEZarrLabels, ObjectColors] = (

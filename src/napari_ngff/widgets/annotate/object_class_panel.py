@@ -51,6 +51,8 @@ class ObjectClassPanel(QWidget):
 
     unit, can_change = OBJECTS, True
 
+    list_selected: Callable[[], list[int]] = list
+
     def __init__(self, viewer: ViewerModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._annotations = session_of(viewer).annotations
@@ -144,9 +146,10 @@ class ObjectClassPanel(QWidget):
         self.select_class(self._selected)
 
     def classify(self, name: str) -> None:
-        """Give the chosen object a class; "" for none."""
+        """Give the chosen object, or all selected ones, a class; "" for none."""
         if self._object:
-            self._change(lambda classes: classes.classify(self._object, name))
+            labels = self.list_selected() or [self._object]
+            self._change(lambda classes: classes.classify(labels, name))
             self.setObject(self._object)
         else:
             self._refuse(NO_OBJECT)

@@ -137,6 +137,7 @@ class ObjectPage(QWidget):
         line: Any = self.id.lineEdit()
         line.returnPressed.connect(self._take_id)
         self.classes.reported.connect(self.reported)
+        self.classes.list_selected = self.table.listSelected
         self.table.chosen.connect(self._on_listed)
 
     def setLayer(self, layer: OMEZarrLabels | None) -> None:
@@ -184,6 +185,7 @@ class ObjectPage(QWidget):
     def _choose_object(self, label: int) -> None:
         """Work on an object, which a person has chosen in what is shown; 0 for none."""
         self._chosen = label
+        self.table.showObject(label)
         self.classes.setObject(label)
         if self.join.isChecked():
             self.reported.emit(self._next_step(self.join))

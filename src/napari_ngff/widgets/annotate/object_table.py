@@ -195,7 +195,7 @@ class ObjectTable(QWidget):
         CanvasKeys(view)
         view.setAccessibleName("Objects")
         view.setSelectionBehavior(mode.SelectionBehavior.SelectRows)
-        view.setSelectionMode(mode.SelectionMode.SingleSelection)
+        view.setSelectionMode(mode.SelectionMode.ExtendedSelection)
         view.setTabKeyNavigation(False)
         view.verticalHeader().hide()
         view.verticalHeader().setDefaultSectionSize(
@@ -285,8 +285,19 @@ class ObjectTable(QWidget):
     def _on_classes(self, _: Any = None) -> None:
         self.view.viewport().update()
 
+    def listSelected(self) -> list[int]:
+        """List the ids in all selected rows."""
+        parts = self.view.selectionModel().selection()
+        rows = [row for x in parts for row in range(x.top(), x.bottom() + 1)]
+        return self.model.frame[LABEL].iloc[rows].tolist() if rows else []
+
     def showObject(self, label: int) -> None:
-        """Select the row of an object, and scroll there; no row for 0."""
+        """Select the row of an object alone, and scroll there; no row for 0."""
+        # Not of one that a person has just selected, perhaps beside others.
+        if label != self._label:
+            self._select(label)
+
+    def _select(self, label: int) -> None:
         self._label = label
         selection, flags = self.view.selectionModel(), QItemSelectionModel.SelectionFlag
         index = self.model.index(self.model.placeOf(label), 0)
@@ -297,7 +308,7 @@ class ObjectTable(QWidget):
         objects, listed, coloring = (
             self.objects,
             self.objects.listed,
-            self.objects.coloring,
+            self.objects.colors.coloring if self.objects.colors else None,
         )
         if objects.frame is not self.model.frame or not self.color.count():
             self.model.showRows(objects.frame)
@@ -305,8 +316,8 @@ class ObjectTable(QWidget):
             chosen = objects.column if objects.column in names else None
             fill_box(self.color, names, chosen, "own colours")
             self.view.resizeColumnsToContents()
-            self.showObject(self._label)
-        notes = [objects.failure, objects.colors.failure if objects.colors else ""]
+            self._select(self._label)
+        notes = [objects.failure]
         if listed is not None:
             count = f"{self.model.rowCount():,} of {len(listed.frame):,} objects."
             notes = [count, *notes, *listed.notes]
