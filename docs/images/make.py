@@ -268,8 +268,8 @@ def write_scene(where: Path) -> Path:
     import numpy as np
     from scipy.ndimage import affine_transform
 
+    from napari_ngff.viewer.samples import open_sink
     from napari_ngff.viewer.samples.drawing import CellPicture, Population, draw_cells
-    from napari_ngff.viewer.samples.sink import open_sink
 
     shape, voxel, angle = (300, 340), 0.325, np.deg2rad(12)
     whole = draw_cells((700, 720), Population(), 1)

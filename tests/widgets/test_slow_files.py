@@ -17,7 +17,7 @@ from mouse import camera, canvas, pump, until
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.viewer.plans.layer_plan import KEY
 from napari_ngff.viewer.streaming import pixel_fetcher
-from napari_ngff.viewer.streaming.pixel_fetcher import local_fetcher, stream_signals
+from napari_ngff.viewer.streaming.pixel_fetcher import local_fetcher, pixels_arrived
 from plates import write_image
 
 SIZE, PLANES, LEVELS = 2048, 4, 4
@@ -203,12 +203,12 @@ def test_at_rest_the_picture_is_what_is_read_at_once(viewer, cells):
 @pytest.mark.long
 def test_a_file_that_is_read_in_time_is_drawn_once(viewer, stored_cells):
     arrived = []
-    stream_signals.arrived.connect(arrived.append)
+    pixels_arrived.connect(arrived.append)
     viewer.open(str(stored_cells("disk")), plugin="napari-ngff")
     for step in range(5):
         look(viewer, 2, 400 + 100 * step, 500)
         viewer.dims.set_current_step(0, step % PLANES)
         pump(30)
         assert is_at_rest(viewer)
-    stream_signals.arrived.disconnect(arrived.append)
+    pixels_arrived.disconnect(arrived.append)
     assert not arrived

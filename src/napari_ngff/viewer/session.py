@@ -94,7 +94,7 @@ from napari_ngff.viewer.services.latest_task import LatestTask
 from napari_ngff.viewer.services.notices import last_part, shorten_name
 from napari_ngff.viewer.services.settings import PLUGIN
 from napari_ngff.viewer.services.window import Signal, Window
-from napari_ngff.viewer.streaming.pixel_fetcher import stream_signals
+from napari_ngff.viewer.streaming.pixel_fetcher import pixels_arrived
 from napari_ngff.viewer.streaming.streamed_levels import (
     ImageStream,
     camera_wait,
@@ -111,7 +111,7 @@ from napari_ngff.viewer.streaming.volume_fit import (
     mark_levels,
     note_camera,
 )
-from napari_ngff.viewer.streaming.volume_slicing import volume_signals
+from napari_ngff.viewer.streaming.volume_slicing import volume_needed
 from napari_ngff.viewer.streaming.well_stream import reread_layer
 
 if TYPE_CHECKING:
@@ -176,8 +176,8 @@ class Session:
             event.connect(self._on_place)
         viewer.scene.camera.events.connect(lambda _: follow_camera(viewer))
         viewer.events.status.connect(lambda _: show_value_alone(viewer))
-        stream_signals.arrived.connect(self._on_arrived)
-        volume_signals.needed.connect(self._on_volume_needed)
+        pixels_arrived.connect(self._on_arrived)
+        volume_needed.connect(self._on_volume_needed)
         settings.changed.connect(self._on_preference)
         guard_screenshots(viewer)
 

@@ -241,8 +241,8 @@ def test_volumes_come_whatever_fails(stack, loop, monkeypatch, every):
 
 
 LISTENED = {
-    "pixels": lambda _: pixel_fetcher.stream_signals.arrived,
-    "volumes": lambda _: volume_slicing.volume_signals.needed,
+    "pixels": lambda _: pixel_fetcher.pixels_arrived,
+    "volumes": lambda _: volume_slicing.volume_needed,
     "a slice": lambda layer: layer.events.set_data,
     "a level": lambda layer: layer.events.locked_data_level,
 }

@@ -9,12 +9,16 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from psygnal import SignalGroup
 
 from napari_ngff.errors import AGAIN, LOG_IN, ChunkError, error_text, remedy_of
 from napari_ngff.store.arrays.boxes import Box, Cell, box_shape
 from napari_ngff.store.threads import CORES, MOST
-from napari_ngff.viewer.services.window import Signal, Window, catch_error, going_on
+from napari_ngff.viewer.services.window import (
+    GuardedSignal,
+    Window,
+    catch_error,
+    going_on,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,14 +63,8 @@ Pixels = np.ndarray[Any, Any]
 Asked = tuple["PixelStream", "StreamedView"]
 
 
-class StreamSignals(SignalGroup):
-    """Signals of all streams."""
-
-    arrived = Signal(object)
-    """Emitted in the main thread with an `ImageStream` of which more can be shown."""
-
-
-stream_signals = StreamSignals()
+pixels_arrived = GuardedSignal((object,), name="pixels_arrived")
+"""Emitted in the main thread with an `ImageStream` of which more can be shown."""
 
 
 class PixelFetcher:
@@ -260,7 +258,7 @@ class PixelFetcher:
         # Nobody looks anew: a server that is down would be asked without an end.
         self.is_showing = True
         try:
-            stream_signals.arrived.emit(stream)
+            pixels_arrived.emit(stream)
         finally:
             self.is_showing = False
 

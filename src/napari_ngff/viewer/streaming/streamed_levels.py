@@ -41,7 +41,7 @@ from napari_ngff.viewer.streaming.pixel_fetcher import (
     PixelFetcher,
     fetcher,
     local_fetcher,
-    stream_signals,
+    pixels_arrived,
 )
 from napari_ngff.viewer.streaming.streamed_view import (
     UNTIL_LOGIN,
@@ -224,12 +224,12 @@ class ImageStream:
 
     def list_failed(self) -> Sequence[tuple[LevelSource, Box]]:
         """List the chunks on screen that failed and may come; see `OutageWatch`."""
-        views = self.drawn_views if len(stream_signals.arrived) else ()
+        views = self.drawn_views if len(pixels_arrived) else ()
         return [(view.level, view.area_of(at)) for view in views for at in view.passing]
 
     def read_again(self) -> None:
         """Have it drawn anew, which asks for the chunks that failed a while ago."""
-        stream_signals.arrived.emit(self)
+        pixels_arrived.emit(self)
 
     def follow_login(self, server: str) -> None:
         """Ask for all that a server refused before a login."""
@@ -323,7 +323,7 @@ def is_drawn(box: Box) -> bool:
         threading.current_thread() is threading.main_thread()
         and (bool(_drawing) or is_slicing())
         and Window.current.has_workers
-        and len(stream_signals.arrived) > 0  # somebody draws what comes in
+        and len(pixels_arrived) > 0  # somebody draws what comes in
         and all(start < stop for start, stop in box)
     )
 

@@ -15,8 +15,8 @@ from napari_ngff.viewer.private.napari_layers import (
     tile_transform,
 )
 from napari_ngff.viewer.private.napari_window import qt_viewer_of, wrap_screenshots
+from napari_ngff.viewer.streaming.regions import ray_in_part
 from napari_ngff.viewer.streaming.streamed_levels import stream_of
-from napari_ngff.viewer.streaming.visible_part import ray_in_part
 from napari_ngff.viewer.streaming.volume_slicing import prepared_of
 
 if TYPE_CHECKING:

@@ -31,11 +31,12 @@ from napari_ngff.viewer.streaming.prepared_volume import (
     share_budget,
     texture_type,
 )
-from napari_ngff.viewer.streaming.regions import layer_point, level_shapes
-from napari_ngff.viewer.streaming.visible_part import (
+from napari_ngff.viewer.streaming.regions import (
     Span,
     covers_part,
+    layer_point,
     level_part,
+    level_shapes,
     visible_part,
 )
 from napari_ngff.viewer.streaming.volume_slicing import (

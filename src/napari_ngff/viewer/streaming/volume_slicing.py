@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from napari.utils.transforms import Affine
-from psygnal import SignalGroup
 
 from napari_ngff.store.arrays.boxes import box_shape, order_block, whole_box
 from napari_ngff.store.arrays.drawable_pixels import DrawablePixels
@@ -29,7 +28,7 @@ from napari_ngff.viewer.private.slicing import (
     Picture,
     SliceAnswer,
 )
-from napari_ngff.viewer.services.window import Signal, Window
+from napari_ngff.viewer.services.window import GuardedSignal, Window
 from napari_ngff.viewer.streaming.prepared_volume import (
     LabelLook,
     PreparedVolume,
@@ -54,15 +53,9 @@ MOST_PATCHED = 1 << 22
 """Voxels that edits change at most for a volume to be patched; else it is read anew."""
 
 
-class VolumeSignals(SignalGroup):
-    """Signals of all volumes."""
-
-    needed = Signal(object)
-    """Emitted in the main thread, while napari slices, with a layer of which a volume
-    is shown or awaited that has to be read anew."""
-
-
-volume_signals = VolumeSignals()
+volume_needed = GuardedSignal((object,), name="volume_needed")
+"""Emitted in the main thread, while napari slices, with a layer of which a volume is
+shown or awaited that has to be read anew."""
 
 _prepared: weakref.WeakKeyDictionary[Any, PreparedVolume] = weakref.WeakKeyDictionary()
 
@@ -130,7 +123,7 @@ def make_request(reference: weakref.ref[Layer], usual: Any, **asked: Any) -> Any
         return usual(**asked)
     waits = is_awaited(layer, asked["data_level"], displayed)
     if volume is not None or waits:
-        volume_signals.needed.emit(layer)
+        volume_needed.emit(layer)
     if waits:
         return REQUESTS[usual](**asked, view_type=texture_type_of(layer))
     return usual(**asked)
