@@ -46,7 +46,7 @@ from napari_ngff.viewer.services.window import (
     call_all,
     going_on,
 )
-from napari_ngff.viewer.streaming.outage_watch import login_signals
+from napari_ngff.viewer.streaming.outage_watch import logged_in
 from napari_ngff.viewer.streaming.well_stream import WellStream
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Browser(BrowsedNode):
         self._clicked_well: str | None = None
         self.clicked.connect(self._note_click)
         self.layers.viewer.layers.events.inserted.connect(self._on_inserted)
-        login_signals.logged_in.connect(self.follow_login)
+        logged_in.connect(self.follow_login)
 
     def close(self) -> None:
         """Stop acting on the viewer; the layers stay."""

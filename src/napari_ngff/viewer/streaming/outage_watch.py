@@ -12,10 +12,8 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from psygnal import SignalGroup
-
 from napari_ngff.store.sources.server_logins import call_after_login
-from napari_ngff.viewer.services.window import Signal, Window, report_unexpected
+from napari_ngff.viewer.services.window import GuardedSignal, Window, report_unexpected
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,17 +104,9 @@ def _ask_again(reference: weakref.ref[OutageWatch]) -> None:
         watch.ask_again()
 
 
-class LoginSignals(SignalGroup):
-    """Signals of all logins."""
-
-    logged_in = Signal(str)
-    """Emitted in the main thread with a server for which there is another login."""
-
-
-login_signals = LoginSignals()
+logged_in = GuardedSignal((str,), name="logged_in")
+"""Emitted in the main thread with a server for which there is another login."""
 
 call_after_login(
-    lambda server: Window.current.run_in_main(
-        partial(login_signals.logged_in.emit, server)
-    )
+    lambda server: Window.current.run_in_main(partial(logged_in.emit, server))
 )

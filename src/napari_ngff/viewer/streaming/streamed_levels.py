@@ -35,7 +35,7 @@ from napari_ngff.store.sources.server_logins import server_of
 from napari_ngff.store.threads import share_work
 from napari_ngff.viewer.private.slicing import is_slicing
 from napari_ngff.viewer.services.window import Window, attempt_work, call_guarded
-from napari_ngff.viewer.streaming.outage_watch import OutageWatch, login_signals
+from napari_ngff.viewer.streaming.outage_watch import OutageWatch, logged_in
 from napari_ngff.viewer.streaming.pixel_fetcher import (
     LATE_FOR,
     PixelFetcher,
@@ -139,7 +139,7 @@ class ImageStream:
         is_local = not is_remote(level.array.source)
         if self.is_local and not is_local:
             # Only what is read of a server waits for a login.
-            login_signals.logged_in.connect(self.follow_login, unique=True)
+            logged_in.connect(self.follow_login, unique=True)
         self.is_local = is_local
         key = number, box, join
         if not self._is_begun and number < self.coarsest:

@@ -21,7 +21,7 @@ from qtpy.QtWidgets import (
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.plate.previews.preview import PreviewPlace
 from napari_ngff.plate.previews.preview_queue import PreviewQueue
-from napari_ngff.viewer.streaming.outage_watch import login_signals
+from napari_ngff.viewer.streaming.outage_watch import logged_in
 from napari_ngff.widgets.browser.controls import BrowserControls
 from napari_ngff.widgets.browser.plate_map import PlateMapView
 from napari_ngff.widgets.browser.table_bar import TableBar, is_table
@@ -57,7 +57,7 @@ class PictureFeed(QObject):
         self._refused: set[PreviewPlace] = set()
         self._server = ""
         self._failed: dict[str, str] = {}
-        connect_while_alive(login_signals.logged_in, self, self.follow_login)
+        connect_while_alive(logged_in, self, self.follow_login)
         # Laying the window out emits many signals at once; one request is enough.
         self._soon = QTimer(self)
         self._soon.setSingleShot(True)
