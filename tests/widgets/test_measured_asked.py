@@ -21,17 +21,20 @@ from qtpy.QtWidgets import (
 )
 
 from mouse import press_save, pump, until
+from napari_ngff import open_node
+from napari_ngff.plate.tables.object_columns import read_feature_tables
 from napari_ngff.plugin import measure_labels, use_workers
 from napari_ngff.viewer.annotations.table_annotation import list_tables
 from napari_ngff.viewer.browsing.table_offers import MeasureScope
 from napari_ngff.viewer.samples import write_image
+from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.annotate import measure_form
-from napari_ngff.widgets.annotate.measure_form import KEPT, LEFT, TITLE
+from napari_ngff.widgets.annotate.measure_form import KEPT, KEPT_AS_FILE, LEFT, TITLE
 from napari_ngff.widgets.browser.host import browser_of
 from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, SAVE
 from napari_ngff.widgets.form_dialog import shown_form
-from napari_ngff.widgets.saving.unsaved_question import WindowGuard
+from napari_ngff.widgets.saving.unsaved_question import WRITES, WindowGuard
 from plates import write_plate
 
 pytestmark = pytest.mark.slow
@@ -94,12 +97,12 @@ def layer(viewer, tmp_path):
     return found
 
 
-def measure(viewer):
+def measure(viewer, kept=KEPT):
     measure_labels(viewer)
     form = shown_form(viewer, TITLE)
     form.button.native.click()
     until(lambda: form.save_button.enabled and not form.progress.visible)
-    assert form.status.value.endswith(f"as features of the layer. {KEPT}")
+    assert form.status.value.endswith(f"as features of the layer. {kept}")
     form.native.window().close()
     pump(50)
 
@@ -118,13 +121,47 @@ def close_window(viewer):
 
 
 PLACE = "table of nuclei (cells.ome.zarr)"
-NOT_SAVED = f"Measured {PLACE}: not saved.\nSave asks for a file."
+NOT_SAVED = f"Measured {PLACE}: not saved.\n{WRITES}"
+TABLE = "cells.ome.zarr/tables/nuclei_measured/table.csv"
 
 
 def test_closing_asks_about_a_measured_table_and_saves_it(viewer, layer, tmp_path):
     user = Replies(CANCEL)
     assert not close_window(viewer)
     assert user.asked == [(NOT_SAVED, [SAVE, DISCARD, CANCEL])]
+    user = Replies(SAVE)
+    assert close_window(viewer)
+    assert len(user.asked) == 1
+    assert len(pd.read_csv(tmp_path / TABLE)) == len(layer.features)
+
+
+@pytest.mark.parametrize("selected", ["nuclei", "image"])
+def test_ctrl_s_saves_a_measured_table_into_its_image(
+    viewer, layer, tmp_path, selected
+):
+    images = [x for x in viewer.layers if x is not layer]
+    viewer.layers.selection.active = layer if selected == "nuclei" else images[0]
+    press_save(viewer, layer)
+    until(lambda: not is_unsaved(viewer))
+    frame = pd.read_csv(tmp_path / TABLE, float_precision="round_trip")
+    features = layer.features.set_index("index").loc[frame.pop("label")]
+    same = [x for x in frame if x in features and frame[x].tolist() == [*features[x]]]
+    assert {"voxels", "centroid_y", "centroid_x"} <= {*same}
+    # The next time, the list of objects has it.
+    measured, notes = read_feature_tables(
+        open_node(str(tmp_path / "cells.ome.zarr")), "nuclei"
+    )
+    assert notes == []
+    assert len(measured["nuclei_measured"]) == len(frame)
+
+
+def test_a_table_of_a_read_only_image_is_saved_as_a_file(
+    viewer, layer, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(
+        "napari_ngff.viewer.annotations.table_annotation.is_writable", lambda _: False
+    )
+    measure(viewer, KEPT_AS_FILE)
     user = Replies(SAVE)  # and then no file is named
     assert not close_window(viewer)
     assert user.asked[1][0] == f"Save measured {PLACE}"
@@ -136,22 +173,18 @@ def test_closing_asks_about_a_measured_table_and_saves_it(viewer, layer, tmp_pat
 
 
 @pytest.mark.long
-def test_a_table_that_cannot_be_written_keeps_the_window(viewer, layer, tmp_path):
-    (tmp_path / "taken.csv").mkdir()
+def test_a_table_that_cannot_be_written_keeps_the_window(
+    viewer, layer, tmp_path, monkeypatch
+):
+    (tmp_path / "cells.ome.zarr/tables").write_text("")
     reported = []
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(
-            "napari_ngff.viewer.annotations.table_annotation.show_error",
-            reported.append,
-        )
-        patched.setattr(
-            "napari_ngff.widgets.qt_window.ask_table_file",
-            lambda *_: str(tmp_path / "taken.csv"),
-        )
-        user = Replies(SAVE)
-        assert not close_window(viewer)
+    monkeypatch.setattr(
+        "napari_ngff.viewer.annotations.table_annotation.show_error", reported.append
+    )
+    user = Replies(SAVE)
+    assert not close_window(viewer)
     assert user.asked
-    assert "it is a folder" in reported[0]
+    assert "cells.ome.zarr/tables" in reported[0]
     for table in list_tables(session_of(viewer).annotations):
         table.leave(keep=False)
 
@@ -195,15 +228,13 @@ def test_labels_are_saved_whatever_becomes_of_the_table(viewer, layer, tmp_path)
     assert not close_window(viewer)
     assert user.asked == [(SAVE_LABELS, [SAVE, KEEP, DISCARD, CANCEL])]
     assert layer.unsaved
-    user = Replies(SAVE, SAVE)  # and then no file is named for the table
-    assert not close_window(viewer)
-    assert [text for text, *_ in user.asked[:2]] == [SAVE_LABELS, older]
+    user = Replies(SAVE, DISCARD)
+    assert close_window(viewer)
+    assert [text for text, *_ in user.asked] == [SAVE_LABELS, older]
     assert not layer.unsaved
     saved = zarr.open_array(tmp_path / "cells.ome.zarr/labels/nuclei/0", mode="r")
     assert saved[30, 30] == 7
-    user = Replies(DISCARD)
-    assert close_window(viewer)
-    assert user.asked == [(older, [SAVE, DISCARD, CANCEL])]
+    assert not (tmp_path / TABLE).exists()
 
 
 @pytest.mark.long
@@ -361,7 +392,11 @@ def test_what_was_measured_is_not_given_to_the_next_field(
     form.native.window().close()
 
 
-def test_a_field_is_left_with_its_table_after_a_question(viewer, plate):
+@pytest.mark.parametrize("moves_on", [True, False])
+def test_a_field_is_left_with_its_table_saved_or_after_a_question(
+    viewer, plate, tmp_path, monkeypatch, moves_on
+):
+    monkeypatch.setattr(settings, "saves_when_moving_on", lambda: moves_on)
     browser = session_of(viewer).browser
     browser.show_field("A/1", "0")
     until(lambda: browser.position is not None)
@@ -373,8 +408,14 @@ def test_a_field_is_left_with_its_table_after_a_question(viewer, plate):
     assert "voxels" in layer.features
     user = Replies(CANCEL)
     browser.show_field("A/2", "0")
+    if moves_on:
+        until(lambda: browser.position.well == "A/2")
+        assert user.asked == []
+        name = "p.ome.zarr/A/1/0/tables/nuclei_measured/table.csv"
+        assert len(pd.read_csv(tmp_path / name)) == 32 * 32
+        return
     until(lambda: user.asked)
-    text = "Measured table of nuclei (A1 - field 0): not saved.\nSave asks for a file."
+    text = f"Measured table of nuclei (A1 - field 0): not saved.\n{WRITES}"
     assert user.asked == [(text, [SAVE, DISCARD, CANCEL])]
     pump(200)
     assert browser.position.well == "A/1"
@@ -393,14 +434,14 @@ def test_the_table_of_a_plate_stays_until_the_window_closes(viewer, plate, tmp_p
     tables = plate.tables.tables()
     tables.measure_labels("nuclei", MeasureScope.ALL)
     until(lambda: tables.joined.chosen is not None)
-    assert plate.tables.note.text().endswith("Save… keeps the table.")
+    assert plate.tables.note.text().endswith("Save keeps the table.")
     # Its browser goes; the next one of the same plate has the table.
     other = write_plate(tmp_path / "q.ome.zarr", grid=(1, 1), fields=1)
     viewer.open(str(other), plugin="napari-ngff")
     until(lambda: plate.tables.tables() is not tables)
     user = Replies(CANCEL)
     assert not close_window(viewer)
-    text = "Measured table of nuclei (p.ome.zarr): not saved.\nSave asks for a file."
+    text = f"Measured table of nuclei (p.ome.zarr): not saved.\n{WRITES}"
     assert user.asked == [(text, [SAVE, DISCARD, CANCEL])]
     viewer.open(str(tmp_path / "p.ome.zarr"), plugin="napari-ngff")
     until(lambda: plate.tables.table.findText("nuclei, measured") > 0)

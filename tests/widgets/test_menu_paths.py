@@ -21,7 +21,11 @@ PATH = re.compile(r"\*([^*`|]*▸[^*`|]*)\*")
 SUBMENUS = {"File ▸ Open Sample ▸ OME-Zarr", "Layers ▸ Visualize"}
 """Paths to a menu, where the text names or counts its items."""
 
-OWN_MENUS = {"Measure ▸ nuclei in all fields"}
+OWN_MENUS = {
+    "Measure ▸ nuclei in all fields",
+    "Save ▸ Save into the plate",
+    "Save ▸ Save as a file…",
+}
 """Of buttons in our docks."""
 
 

@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from napari_ngff.errors import NameTakenError
     from napari_ngff.labels.kept_edits import KeptEdits
     from napari_ngff.metadata.model import Problem
-    from napari_ngff.viewer.annotations.sidecars import SidecarCopy
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
     from napari_ngff.viewer.saving.save_report import SaveResult
 
@@ -192,11 +191,11 @@ class QtWindow(Window):
         watch_work(saver, f"Saving {name}", saver.progressed, part, *ended)
 
     @override
-    def watch_copy(self, copy: SidecarCopy) -> None:
+    def watch_copy(self, copy: Any, title: str, *signals: Any) -> None:
         def part() -> float:
-            return copy.done / max(copy.total, 1)
+            return float(copy.fraction)
 
-        watch_work(copy, f"Copying {copy.name}", copy.progressed, part, copy.ended)
+        watch_work(copy, f"{title} {copy.name}", signals[0], part, signals[-1])
 
     @override
     def save_with_image(self, layer: Any) -> bool:

@@ -397,7 +397,7 @@ def test_an_image_that_cannot_be_written_has_them_beside_it(
     # The table that the image has already is no place for the file.
     classify(opened(path, monkeypatch), 7, "flat").save()
     before = files_below(path)
-    module = "napari_ngff.viewer.annotations.object_class_table"
+    module = "napari_ngff.plate.tables.feature_table"
     monkeypatch.setattr(f"{module}.why_not_written", lambda *_: "read-only")
     viewer = opened(path, monkeypatch)
     made, layer = classify(viewer, 3, "round"), labels_in(viewer)

@@ -219,7 +219,7 @@ def test_regions_of_an_image_that_cannot_be_written_are_beside_it(
     path = image_in(tmp_path)
     write_boxes(path, {"F0": box_at("yx", 1)})
     before = {x: x.read_bytes() for x in path.rglob("*") if x.is_file()}
-    module = "napari_ngff.viewer.annotations.object_class_table"
+    module = "napari_ngff.plate.tables.feature_table"
     monkeypatch.setattr(f"{module}.why_not_written", lambda *_: "read-only")
     viewer = opened(path, monkeypatch)
     drawn = choose(viewer, "csv")

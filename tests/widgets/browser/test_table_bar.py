@@ -24,6 +24,7 @@ from napari_ngff.viewer.browsing.table_offers import (
     TableOrigin,
 )
 from napari_ngff.viewer.layers.coloring import CATEGORY_COLORS, map_colors
+from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.browser_dock import BrowserDock
 from plates import write_plate
 
@@ -372,3 +373,31 @@ def test_buttons_stay_where_they_are(dock):
     assert [button.geometry() for button in buttons] == places
     assert not any(bar.save_button.geometry().intersects(place) for place in places)
     assert dock.width() == width
+
+
+def choose_to_save(bar, text):
+    """Choose from the menu of *Save*."""
+    bar.save_menu.aboutToShow.emit()
+    actions = {action.text(): action for action in bar.save_menu.actions()}
+    assert actions[text].isEnabled()
+    actions[text].trigger()
+    return list(actions)
+
+
+def test_a_measured_table_is_saved_by_its_menu_and_offered_again(
+    viewer, dock, tmp_path
+):
+    bar, tables = dock.tables, dock.tables.tables()
+    tables.measure_labels("nuclei", MeasureScope.ALL)
+    until(lambda: tables.joined.chosen is not None)
+    assert session_of(viewer).annotations.list_savable()
+    until(lambda: tables.view.coloring is not None)
+    values = dict(tables.view.coloring.values)
+    titles = choose_to_save(bar, "Save into the plate")
+    assert titles == ["Save into the plate", "Save as a file…"]
+    until(lambda: not session_of(viewer).annotations.list_savable())
+    assert len(list((tmp_path / "p.ome.zarr").rglob("tables/*/table.csv"))) == 8
+    choose_from(bar.table, "nuclei_measured (of images)")
+    until(lambda: tables.joined.chosen.source is TableOrigin.IMAGES)
+    until(lambda: tables.view.coloring is not None)
+    assert tables.view.coloring.values == values

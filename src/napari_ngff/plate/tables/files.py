@@ -157,6 +157,7 @@ def _text_frame(
         names=range(len(names)),
         dtype={i: str for i, name in enumerate(names) if name in categories},
         index_col=False,
+        float_precision="round_trip",
         low_memory=False,  # in parts, a column may be text here and numbers there
     )
     try:

@@ -433,7 +433,9 @@ def _join_frames(frames: Sequence[Any]) -> Any:
         types = {LABEL: "uint64"}
         frames = [each.astype(types) if LABEL in each else each for each in frames]
     notes = {frame.attrs.get(SIZE_NOTE, "") for frame in frames}
-    frame = pd.concat(frames, ignore_index=True)
+    # Columns without a value have no type, as in a file.
+    filled = [frame for frame in frames if len(frame)] or frames
+    frame = pd.concat(filled, ignore_index=True)
     note = " ".join(sorted(filter(None, notes)))
     frame.attrs[SIZE_NOTE] = f"Of some images: {note}" if len(notes) > 1 else note
     # Where they are alone, also if the first field lacks them.

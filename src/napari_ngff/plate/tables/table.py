@@ -144,6 +144,21 @@ class WellTable:
         frame = frame.assign(**{WELL: wells})
         return frame if (frame[WELL] != "").any() else frame.drop(columns=WELL)
 
+    def list_images(self) -> dict[str, Any]:
+        """Part the rows by their images: path of an image on the plate -> its rows.
+
+        Images without an object have a table without rows.
+        """
+        paths = self.frame[WELL].astype(str)
+        if FIELD in self.frame:
+            paths = paths + "/" + self.frame[FIELD].astype(str)
+        places = [WELL, FIELD, self.acquisition_column]
+        rows = self.frame.drop(columns=places, errors="ignore")
+        empty = [f"{well}/{field}".strip("/") for well, field, _ in self.without]
+        groups = rows.groupby(paths.str.strip("/")).indices
+        found = {str(path): rows.iloc[groups[path]] for path in groups}
+        return dict.fromkeys(empty, rows.iloc[:0]) | found or {"": rows}
+
     def rows_where(self, conditions: Sequence[ColumnCondition]) -> WellTable:
         """Keep the rows that meet all conditions.
 

@@ -39,11 +39,12 @@ class AnnotationState:
     goes_along
         Whether it goes on with the next field, so that nothing is saved in this one.
     takes_key
-        Whether Ctrl+S is for it while its layer is selected.
+        Whether Ctrl+S is for it, while its layer is selected if it has one.
     with_image
         Whether only *Save as…* saves it, together with its image.
     asks_name
-        Whether a save asks how it shall be called: nothing saves it but the user.
+        Whether a save asks how it shall be called, or whether it is wanted: nothing
+        saves it but the user.
     subject
         What is annotated; another one when the layer shows another field.
     version
@@ -136,11 +137,14 @@ class Annotation(ABC):
     Attributes
     ----------
     asks_for_file
-        Whether a save asks for a file. Ctrl+S leaves such annotations alone, and they
-        have a question of their own.
+        Whether a save asks for a file. Ctrl+S leaves such annotations alone.
+    asked_apart
+        Whether the question before it goes away is one of its own: who wants the labels
+        may not want an older table of them.
     """
 
     asks_for_file = False
+    asked_apart = False
 
     def __init__(self, owner: Annotations, layer: Any = None) -> None:
         self.owner = owner
@@ -299,6 +303,9 @@ class Annotations:
     strokes_saved = Signal(object)
     """Emitted with the `JournalSubject` of labels of which strokes were saved."""
 
+    table_saved = Signal(object)
+    """Emitted with the `TableAnnotation` that its images have now."""
+
     removed = Signal(object)
     """Emitted with a layer that is removed with unsaved work, which is kept."""
 
@@ -365,8 +372,9 @@ class Annotations:
         return [x for x in self if (known is None or x.goes_with(known)) and x.unsaved]
 
     def list_savable(self) -> list[Annotation]:
-        """List what is not saved and has a place in a file."""
-        return [x for x in self if not x.asks_for_file and x.unsaved]
+        """List what is not saved, has a place in a file, and is saved by Ctrl+S."""
+        own = (x for x in self if not x.asks_for_file)
+        return [x for x in own if (known := x.state).unsaved and known.takes_key]
 
     def choose_to_save(self, layer: Any) -> list[Annotation] | None:
         """List what Ctrl+S saves while a layer is selected; None to leave it to napari.

@@ -24,6 +24,7 @@ from napari_ngff.labels.object_classes import (
     ObjectClasses,
 )
 from napari_ngff.metadata.model import LabelKind
+from napari_ngff.plate.tables.feature_table import is_writable
 from napari_ngff.store.hierarchy.location import CLASSES_END
 from napari_ngff.viewer.annotations.annotations import CopiedPart
 from napari_ngff.viewer.annotations.file_annotation import (
@@ -34,7 +35,6 @@ from napari_ngff.viewer.annotations.file_annotation import (
 )
 from napari_ngff.viewer.annotations.object_class_table import (
     dump_copied_classes,
-    is_writable,
     list_class_tables,
     read_class_table,
     write_classes,

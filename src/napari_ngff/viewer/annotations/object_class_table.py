@@ -26,27 +26,25 @@ from napari_ngff.labels.object_classes import (
     dump_list,
     parse_list,
 )
+from napari_ngff.plate.tables.feature_table import (
+    FILE,
+    describe_features,
+    key_of,
+    write_table,
+)
 from napari_ngff.plate.tables.files import find_table, region_of
 from napari_ngff.plate.tables.table import LABEL
-from napari_ngff.store.arrays.new_array import dump_document, group_documents
-from napari_ngff.store.arrays.stored_objects import join_key
-from napari_ngff.store.hierarchy.consolidated import update_copies
+from napari_ngff.store.arrays.new_array import group_documents
 from napari_ngff.store.hierarchy.summary import list_tables
-from napari_ngff.store.limits import ATTRIBUTES_IN, parse_object
-from napari_ngff.store.write.begin import begin_transaction, why_not_written
 from napari_ngff.store.write.transaction import TRIES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.sources.source import Revision
-    from napari_ngff.store.write.transaction import Transaction
 
 ENDING = "_classes"
 CLASS = "class"
-FILE = "table.csv"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +65,6 @@ class ObjectClassTable:
     labels: str
     classes: ObjectClasses
     revision: Revision | None
-
-
-def is_writable(node: Node) -> bool:
-    """Return whether tables of an image can be written in it."""
-    return not why_not_written(node.location.source, node.location.path)
 
 
 def list_class_tables(node: Node) -> dict[str, str]:
@@ -101,7 +94,7 @@ def read_class_table(node: Node, name: str) -> ObjectClassTable:
     import pandas as pd
 
     # First: what is saved while it is read is a conflict of the next save.
-    revision = node.location.source.find_revision(_key(node, name))
+    revision = node.location.source.find_revision(key_of(node, name))
     if revision is None:
         # Another window makes it at this moment.
         return ObjectClassTable(name, _labels_of(node, name), ObjectClasses(), None)
@@ -122,10 +115,6 @@ def read_class_table(node: Node, name: str) -> ObjectClassTable:
     class_of = dict(zip(*pairs, strict=True))
     classes = ObjectClasses(listed, class_of).with_all_named()
     return ObjectClassTable(name, labels, classes, revision)
-
-
-def _key(node: Node, name: str) -> str:
-    return node.location.object_key(f"tables/{name}/{FILE}")
 
 
 def write_classes(node: Node, changes: ClassChanges) -> ObjectClassTable:
@@ -182,57 +171,15 @@ def _is_place(node: Node, name: str, labels: str) -> bool:
         return _labels_of(node, name) == labels
     except NodeNotFoundError:
         # Its group comes before its file.
-        return node.location.source.find_revision(_key(node, name)) is None
+        return node.location.source.find_revision(key_of(node, name)) is None
 
 
 def _write_table(node: Node, table: ObjectClassTable) -> Revision | None:
     """Write a table, if its file has the revision that was read."""
     files = _dump_table(node, table, "0.4" if node.zarr_format == 2 else "0.5")
     return write_table(
-        node, table.name, files, (_key(node, table.name), table.revision)
+        node, table.name, files, (key_of(node, table.name), table.revision)
     )
-
-
-def write_table(
-    node: Node,
-    name: str,
-    files: Mapping[str, bytes],
-    expected: tuple[str, Revision | None],
-) -> Revision | None:
-    """Write files of a table, and list the table in its image.
-
-    Parameters
-    ----------
-    files
-        Name in the group of the table -> content; others stay as they are.
-    expected
-        Key of the file with the rows, and the revision that was read; None for none.
-
-    Returns
-    -------
-    Revision or None
-        Of the file with the rows that was written.
-
-    Raises
-    ------
-    ConflictError
-        Where it has another revision by now; nothing is written then.
-    OSError
-        Where it cannot be written.
-    """
-    source, tables = node.location.source, node.location.object_key("tables")
-    transaction, group = begin_transaction(source), join_key(tables, name)
-    transaction.expect_revision(*expected)
-    for end, data in files.items():
-        transaction.put(join_key(group, end), data)
-    if not transaction.saves_together:
-        # A table is listed once it is there.
-        transaction.commit()
-    with transaction.take_turn():
-        _add_to_list(transaction, tables, ATTRIBUTES_IN[node.zarr_format], name)
-    update_copies(transaction, [tables, group, join_key(group, "table")])
-    transaction.commit()
-    return source.find_revision(expected[0])
 
 
 def dump_copied_classes(
@@ -260,7 +207,7 @@ def _dump_table(node: Node, table: ObjectClassTable, version: str) -> dict[str, 
     before: JSON = {}
     with suppress(NodeNotFoundError):
         before = node.child(f"tables/{table.name}").attributes
-    rows = node.location.source.get(_key(node, table.name))
+    rows = node.location.source.get(key_of(node, table.name))
     return {
         **group_documents({**before, **_describe(table)}, version),
         FILE: merge_rows(rows, table.classes).encode(),
@@ -269,36 +216,9 @@ def _dump_table(node: Node, table: ObjectClassTable, version: str) -> dict[str, 
 
 def _describe(table: ObjectClassTable) -> JSON:
     return {
-        "type": "feature_table",
-        "table_version": "1",
-        "fractal_table_version": "1",
-        "backend": "csv",
-        "index_key": LABEL,
-        "index_type": "int",
-        "instance_key": LABEL,
-        "region": {"path": f"../labels/{table.labels}"},
-        "categorical_columns": [CLASS],
+        **describe_features(table.labels, [CLASS]),
         CLASSES_KEY: {"classes": dump_list(table.classes.classes)},
     }
-
-
-def _add_to_list(transaction: Transaction, group: str, form: str, name: str) -> None:
-    """Add a table to the list of tables, in which everything else stays."""
-    key = join_key(group, form)
-    raw = transaction.source.get(key)
-    if raw is None:
-        version = "0.4" if form == ATTRIBUTES_IN[2] else "0.5"
-        for end, text in group_documents({"tables": [name]}, version).items():
-            transaction.put_document(join_key(group, end), text)
-        return
-    content: Any = parse_object(raw)
-    home = content.setdefault("attributes", {}) if form == "zarr.json" else content
-    listed = home.setdefault("tables", [])
-    if not isinstance(listed, list):
-        raise CorruptDataError(f"{transaction.root}/{key} is not a list of tables.")
-    if name not in listed:
-        listed.append(name)
-        transaction.put_document(key, dump_document(content))
 
 
 def read_text(raw: bytes) -> Any:

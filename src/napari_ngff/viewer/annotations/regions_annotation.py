@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from typing_extensions import override
 
+from napari_ngff.plate.tables.feature_table import is_writable
 from napari_ngff.store.hierarchy.location import REGIONS_END
 from napari_ngff.store.limits import parse_object
 from napari_ngff.viewer.annotations.drawn_annotation import (
@@ -21,7 +22,6 @@ from napari_ngff.viewer.annotations.drawn_annotation import (
     axes_of,
     file_order,
 )
-from napari_ngff.viewer.annotations.object_class_table import is_writable
 from napari_ngff.viewer.annotations.region_table import (
     RegionAxis,
     RegionTable,

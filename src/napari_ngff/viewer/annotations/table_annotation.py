@@ -9,20 +9,30 @@ from typing import TYPE_CHECKING, Any
 from napari.utils.notifications import show_error
 from typing_extensions import override
 
+from napari_ngff.errors import NameTakenError, error_text
+from napari_ngff.labels.places.label_location import name_problem
+from napari_ngff.plate.tables.feature_table import (
+    describe_features,
+    is_writable,
+    write_tables,
+)
 from napari_ngff.plate.tables.files import write_frame
 from napari_ngff.viewer.annotations.annotations import (
     Annotation,
     Annotations,
     AnnotationState,
 )
-from napari_ngff.viewer.services.notices import join_names, shorten_name
+from napari_ngff.viewer.services.notices import count_noun, join_names, shorten_name
 from napari_ngff.viewer.services.window import Window, attempt_work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
+
+    from psygnal import SignalInstance
 
     from napari_ngff.labels.saving.journal_records import JournalSubject
     from napari_ngff.plate.tables.table import WellTable
+    from napari_ngff.store.hierarchy.node import Node
 
 OLDER = "measured before the latest strokes"
 
@@ -33,6 +43,11 @@ MOST_NAMED = 3
 def outdated_note(age: str) -> str:
     """Write what to do about a table of an age; "" for one that lacks no strokes."""
     return age and f"This table was {age}: save and measure again."
+
+
+def older_text(age: str) -> str:
+    """Write the age of a table that is saved; "" for one that lacks no strokes."""
+    return f" It was {age}." if age else ""
 
 
 class MeasuredLabels:
@@ -117,10 +132,16 @@ class TableAnnotation(Annotation):
         The layer whose labels were measured; None where the table does not go away
         with a layer.
     node
-        Address of the plate or collection whose browser measured it, else "".
+        What gets the table: the plate or collection whose browser measured it, or the
+        image; None for labels that are elsewhere, as in a sidecar.
+
+    Attributes
+    ----------
+    table_name
+        Name of the table in its images.
     """
 
-    asks_for_file = True
+    asked_apart = True
 
     def __init__(
         self,
@@ -131,22 +152,31 @@ class TableAnnotation(Annotation):
         measured: MeasuredLabels | None = None,
         *,
         layer: Any = None,
-        node: str = "",
+        node: Node | None = None,
     ) -> None:
         super().__init__(owner)
         self.labels, self.table, self.node = labels, table, node
         self.measured, self._place = measured, place
-        self._is_over = self._running = False
+        self.asks_for_file = node is None or not is_writable(node)
+        self.table_name = f"{table.region or labels}_measured".replace("/", "_")
+        self._is_over = self._running = self._is_stopped = self._has_failed = False
+        self._done = 0.0
         # Not the `layer` of an annotation, which is the one that is saved.
         self._shown = None if layer is None else weakref.ref(layer)
         for older in list_tables(owner):
             # Later ones of a plate have the rows of the earlier ones.
-            if (older.node, older._shown) == (self.node, self._shown) and (
+            if (str(older.node), older._shown) == (str(node), self._shown) and (
                 layer is not None or older.labels == labels
             ):
                 older._is_over = True
+                self.table_name = older.table_name
         owner.add(self)
         Window.current.watch_labels(owner.viewer, None)
+
+    @property
+    @override
+    def name(self) -> str:
+        return self.table_name
 
     @property
     @override
@@ -172,7 +202,15 @@ class TableAnnotation(Annotation):
         # Unsaved while it is kept, unless its labels were removed by a script.
         layers = self.owner.viewer.layers
         is_there = self._shown is None or self._shown() in layers
-        return AnnotationState(is_there and not self.is_over, self._running)
+        # Who saves the labels that are others by now may not want the older table.
+        is_older = bool(self.age)
+        return AnnotationState(
+            is_there and not self.is_over,
+            self._running,
+            self._done,
+            takes_key=not is_older,
+            asks_name=is_older or self._has_failed,
+        )
 
     @property
     @override
@@ -180,21 +218,74 @@ class TableAnnotation(Annotation):
         is_dropped = self._shown is not None and self._shown() is None
         return self._is_over or is_dropped
 
+    @property
+    @override
+    def ended(self) -> Sequence[SignalInstance]:
+        return (self.owner.changed,)
+
     @override
     def goes_with(self, layers: Iterable[Any]) -> bool:
         return self._shown is not None and any(x is self._shown() for x in layers)
 
     @override
     def save(self, *, quiet: bool = False) -> None:
-        viewer, title = self.owner.viewer, f"Save {self.title}"
-        path = Window.current.ask_table_file(viewer, title, self.labels)
+        if self.asks_for_file:
+            viewer, title = self.owner.viewer, f"Save {self.title}"
+            path = Window.current.ask_table_file(viewer, title, self.labels)
+            if path:
+                self.write(path, self._report_failure)
+        elif not self._running:
+            self._running, self._has_failed, self._is_stopped = True, False, False
+            Window.current.watch_copy(self, "Saving", self.owner.changed)
+            self._begin_save(quiet)
 
-        def report(reason: str | None) -> None:
-            if reason is not None:
-                show_error(f"Not saved: {shorten_name(self.title)}.\n{reason}")
+    def _begin_save(self, quiet: bool) -> None:
+        age = older_text(self.age)
 
-        if path:
-            self.write(path, report)
+        def finish(written: int | None) -> None:
+            text = f"Not saved in all images: {self.name}.\nIt was cancelled."
+            self._is_over, self._running = written is not None, False
+            if written is not None:
+                changed = count_noun(written, "image")
+                text = f"Saved: {self.name}.\n{changed} changed.{age}"
+                self.owner.table_saved.emit(self)
+            Window.current.show_passing(text)
+            self.owner.note_change()
+
+        def fail(error: Exception) -> None:
+            if isinstance(error, NameTakenError) and not quiet:
+                text, ask = f"{error} Name of the table:", Window.current.ask_label_name
+                name = ask(self.owner.viewer, text, error.free, name_problem)
+                self.table_name = name or self.table_name
+                if name:
+                    self._begin_save(quiet)
+                    return
+            self._running, self._has_failed = False, True
+            self._report_failure(error_text(error))
+            self.owner.note_change()
+
+        Window.current.run_work(self._write_images, finish, fail)
+
+    def _write_images(self) -> int | None:
+        table, tables = self.table, {}
+        for path, rows in table.list_images().items():
+            texts = [x for x in rows if not table.is_numeric(x)]
+            tables[path] = rows, describe_features(table.region, texts)
+        assert self.node is not None
+        return write_tables(self.node, self.table_name, tables, self._goes_on)
+
+    def _goes_on(self, done: int, total: int) -> bool:
+        self._done = done / total
+        Window.current.report_to_main(self, self.owner.note_change)
+        return not self._is_stopped
+
+    @override
+    def cancel(self) -> None:
+        self._is_stopped = True
+
+    def _report_failure(self, reason: str | None) -> None:
+        if reason is not None:
+            show_error(f"Not saved: {shorten_name(self.title)}.\n{reason}")
 
     def write(self, path: str, done: Callable[[str | None], Any]) -> None:
         """Write the table in a worker, as CSV, or Parquet by the suffix of the name.
@@ -207,9 +298,8 @@ class TableAnnotation(Annotation):
         self._running = True
 
         def finish(reason: str | None) -> None:
-            self._running = False
-            if reason is None:
-                self.leave(keep=False)
+            self._running, self._is_over = False, reason is None
+            self.owner.note_change()
             done(reason)
 
         table = self.table

@@ -16,10 +16,12 @@ from napari_ngff.labels.kept_edits import address_text
 from napari_ngff.plate.tables.files import write_frame
 from napari_ngff.plate.tables.measure_labels import FieldPath, FieldTask
 from napari_ngff.plate.tables.object_features import choose_columns
+from napari_ngff.store.write.begin import why_not_written
 from napari_ngff.viewer.annotations.table_annotation import (
     MeasuredLabels,
     TableAnnotation,
     list_tables,
+    older_text,
     outdated_note,
 )
 from napari_ngff.viewer.browsing.joined_tables import (
@@ -105,9 +107,10 @@ class PlateTables:
         browser.layers_changed.connect(self._follow_layers)
         browser.labels_offered.connect(self._offer_counts)
         self._annotations.changed.connect(self._check_strokes)
+        self._annotations.table_saved.connect(self._offer_saved)
         # Tables that were measured before, and not saved.
         for kept in list_tables(self._annotations):
-            if kept.node == str(browser.node):
+            if str(kept.node) == str(browser.node):
                 offer = TableOffer(TableOrigin.MEASURED, kept.labels)
                 if kept.measured is not None:
                     self._measured[offer] = kept.measured
@@ -124,6 +127,7 @@ class PlateTables:
         self.browser.layers_changed.disconnect(self._follow_layers)
         self.browser.labels_offered.disconnect(self._offer_counts)
         self._annotations.changed.disconnect(self._check_strokes)
+        self._annotations.table_saved.disconnect(self._offer_saved)
 
     def stop(self) -> None:
         """Stop reading and measuring, since nobody sees how far it is."""
@@ -261,9 +265,7 @@ class PlateTables:
         def take(found: TableRead) -> None:
             self._measured[offer] = measured
             if offer.source is TableOrigin.MEASURED:
-                owner, where, rows = self._annotations, str(node), found.table
-                place, name = last_part(where), offer.name
-                TableAnnotation(owner, name, place, rows, measured, node=where)
+                self._keep_measured(offer, found.table)
             self._add_table(offer, found.table)
             self._choose(offer)
             self._end_task(found.note)
@@ -279,6 +281,12 @@ class PlateTables:
             take,
             self._end_task,
         )
+
+    def _keep_measured(self, offer: TableOffer, table: WellTable) -> TableAnnotation:
+        """Ask about a measured table before it goes away, until a file has it."""
+        owner, node, measured = self._annotations, self.browser.node, self._measured
+        place, known = last_part(str(node)), measured.get(offer)
+        return TableAnnotation(owner, table.region, place, table, known, node=node)
 
     def _name_image(self, address: str) -> str:
         """Name a field by the address of its image."""
@@ -298,17 +306,41 @@ class PlateTables:
         self._task.cancel()
         self._end_task()
 
+    @property
+    def why_not_saved(self) -> str:
+        """Why *Save into the plate* is not possible for the chosen table; "" if so."""
+        chosen = self.joined.chosen
+        if chosen is None or chosen.source is not TableOrigin.MEASURED:
+            return "Choose a table that was measured."
+        node = self.browser.node
+        return why_not_written(node.location.source, node.location.path)
+
+    def save_in_images(self) -> None:
+        """Write the chosen table, which was measured, into its images."""
+        offer, table = self.joined.chosen, self.table
+        if offer is not None and table is not None:
+            kept = (x for x in list_tables(self._annotations) if x.table is table)
+            (next(kept, None) or self._keep_measured(offer, table)).save()
+
+    def _offer_saved(self, saved: TableAnnotation) -> None:
+        """Offer a measured table that the images have now."""
+        offer = TableOffer(TableOrigin.IMAGES, saved.table_name)
+        if str(saved.node) == str(self.browser.node):
+            if offer != self.joined.chosen:
+                # What was read of it before is older.
+                known = {x: y for x, y in self.joined.tables.items() if x != offer}
+                self.joined = replace(self.joined, tables=known)
+            self._add_offers([offer])
+
     def save_table(self, path: str) -> None:
         """Write the chosen table into a file, CSV or Parquet, in a worker."""
         table = self.table
         if table is None:
             return
         kept = [each for each in list_tables(self._annotations) if each.table is table]
-        note = f"{len(table):,} rows are in {path}."
         measured = self._measured.get(self.joined.chosen)
         age = "" if measured is None else measured.describe_age()
-        if age:
-            note += f" It was {age}."
+        note = f"{len(table):,} rows are in {path}.{older_text(age)}"
 
         def finish(_: None) -> None:
             for each in kept:

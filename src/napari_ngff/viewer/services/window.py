@@ -258,8 +258,16 @@ class Window:
     def watch_save(self, saver: Any) -> None:
         """Show how a save goes on, which begins now in a worker."""
 
-    def watch_copy(self, copy: Any) -> None:
-        """Show how a copy of labels goes on, which begins now in a worker."""
+    def watch_copy(self, copy: Any, title: str, *signals: Any) -> None:
+        """Show how a copy of labels, or of a table, goes on, which begins in a worker.
+
+        Parameters
+        ----------
+        copy
+            With `name`, `fraction`, `running` and `cancel`.
+        signals
+            Emitted when more is done, and at the end.
+        """
 
     def save_with_image(self, layer: Any) -> bool:
         """Ask where labels without a file, and their image, are saved, and do it.

@@ -22,6 +22,7 @@ from napari_ngff.viewer.annotations.table_annotation import (
     MeasuredLabels,
     TableAnnotation,
     list_tables,
+    older_text,
     outdated_note,
 )
 from napari_ngff.viewer.layers.label_owners import image_address
@@ -49,12 +50,14 @@ if TYPE_CHECKING:
 
     from napari_ngff.plate.tables.measure_labels import MeasureResult
     from napari_ngff.plate.tables.table import WellTable
+    from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.services.latest_task import TaskTurn
 
 TITLE = "Measure labels"
 NO_LABELS = "There are no labels of an OME-Zarr."
 LEFT = "Nothing is kept: the labels were left meanwhile."
-KEPT = "Save table… keeps them; Ctrl+S does not."
+KEPT = "Ctrl+S writes them into the image, Save table… into a file."
+KEPT_AS_FILE = "Save table… keeps them."
 
 
 class MeasureForm(Container):  # type: ignore[type-arg]
@@ -155,7 +158,7 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         self._start(
             lambda turn: measure_saved(nodes, groups, turn.report_progress),
             layer,
-            partial(self._on_measured, layer, measured, self._note),
+            partial(self._on_measured, layer, nodes, measured, self._note),
         )
 
     def _start(
@@ -186,20 +189,26 @@ class MeasureForm(Container):  # type: ignore[type-arg]
     def _on_measured(
         self,
         layer: Labels,
+        nodes: tuple[Node, Node],
         measured: MeasuredLabels | None,
         note: str,
         result: MeasureResult,
     ) -> None:
         """Show the result, with what was not measured."""
-        place = image_title(self._annotations, layer)
-        table = make_table(result.frame, "measured", {WELL: ""})
+        place, (image, labels) = image_title(self._annotations, layer), nodes
+        table = make_table(result.frame, "measured", {WELL: ""}, labels.name)
         join_features(layer, table)
         # The window asks about the table before its labels go away.
         owner, name = self._annotations, layer.name
-        kept = TableAnnotation(owner, name, place, table, measured, layer=layer)
+        # A table in the image is about labels in it, not about those of a sidecar.
+        is_inside = labels.location.source.name == image.location.source.name
+        where = {"layer": layer, "node": image if is_inside else None}
+        kept = TableAnnotation(owner, name, place, table, measured, **where)
         self._last = _shown_image(layer), kept
         text = f"Measured {result.rows_text}, as features of the layer."
-        self._end_task(" ".join(filter(None, (text, result.size_note, KEPT, note))))
+        keeps = KEPT_AS_FILE if kept.asks_for_file else KEPT
+        notes = text, result.size_note, keeps, note
+        self._end_task(" ".join(filter(None, notes)))
         # Enter now saves the table instead of measuring again.
         self.save_button.native.setDefault(True)
 
@@ -222,8 +231,7 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         """Write the table into a file."""
         table = self.measured_table()
         if table is not None:
-            age = table.age
-            note = f" It was {age}." if age else ""
+            note = older_text(table.age)
 
             def finish(reason: str | None) -> None:
                 if self._is_alive():

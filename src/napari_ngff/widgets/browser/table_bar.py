@@ -92,9 +92,10 @@ class TableBar(QWidget):
         self.results, self.save_button, self.cancel = make_buttons(
             self,
             ("Results…", "Wells and conditions as a table", None),
-            ("Save…", "Save the chosen table as CSV or Parquet", self._on_save),
+            ("Save", "Save the chosen table into the plate, or as a file", None),
             ("Cancel", "", self._on_cancel),
         )
+        self.save_menu = QMenu(self.save_button)
         self.progress = QProgressBar(self)
         self.note = QLabel(self)
         self._name_controls()
@@ -109,6 +110,8 @@ class TableBar(QWidget):
             action.setDefaultWidget(box)
         for group, columns in COLUMNS.items():
             self.groups[group].setToolTip(", ".join(columns))
+        self.save_button.setMenu(self.save_menu)
+        self.save_menu.setToolTipsVisible(True)
         self.how.setAccessibleName("Value of a well")
         self.how.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         self.how.setToolTip("How the rows of a well become one value")
@@ -131,7 +134,7 @@ class TableBar(QWidget):
         for wide, *others in (
             (self.table, self.table_caption, self.load_button, self.measure),
             (self.column, self.column_caption, self.how, self.log),
-            # Not in the row of Measure, which would move when Save… appears: the second
+            # Not in the row of Measure, which would move when Save appears: the second
             # click of a double click would save. Nor below Cancel, which goes.
             (self.note, self.results, self.save_button),
             (self.progress, None, self.cancel),
@@ -165,7 +168,9 @@ class TableBar(QWidget):
         self.log.clicked.connect(self._on_log)
         self.results.clicked.connect(self.results_wanted)
         self.menu.aboutToShow.connect(self._on_menu)
+        self.save_menu.aboutToShow.connect(self._on_save_menu)
         self.menu.triggered.connect(self._on_measure)
+        self.save_menu.triggered.connect(self._on_save_action)
         self._controls.filter_changed.connect(self._on_filter)
         self._controls.filter_applied.connect(self._on_filter_applied)
 
@@ -219,6 +224,20 @@ class TableBar(QWidget):
         if path:
             self.load_file(path)
 
+    def _on_save_menu(self) -> None:
+        """List what can be done with the chosen table."""
+        self.save_menu.clear()
+        tables, into = self._shown, self._shown.browser.map.wells
+        title = "Save into the plate" if into else "Save into the images"
+        for text, call, reason in (
+            (title, tables.save_in_images, tables.why_not_saved),
+            ("Save as a file…", self._on_save, ""),
+        ):
+            action: QAction = self.save_menu.addAction(text)
+            action.setData(call)
+            action.setEnabled(not reason)
+            action.setToolTip(reason)
+
     def _on_save(self) -> None:
         table = self._shown.table
         path = ask_table_file(self, name=table.region if table is not None else "")
@@ -251,6 +270,9 @@ class TableBar(QWidget):
         groups = [group for group, box in self.groups.items() if box.isChecked()]
         wells = self._map.selected()
         self._shown.measure_labels(name, MeasureScope(scope), wells, groups)
+
+    def _on_save_action(self, action: QAction) -> None:
+        action.data()()
 
     def _on_filter(self, text: str) -> None:
         if self._tables is not None:

@@ -56,6 +56,8 @@ UNKNOWN = (
     " of images are kept for later; tables are lost unless you save them first."
 )
 
+WRITES = "Save writes the table into its images."
+
 SAVE_KEY = Qt.Key.Key_S, Qt.KeyboardModifier.ControlModifier
 DIRECT = Qt.FindChildOption.FindDirectChildrenOnly
 
@@ -242,7 +244,8 @@ class WindowGuard(EventWatcher):
         lines = [x.description for x in unsaved]
         if len(lines) > MOST_LINES:
             lines[MOST_LINES:] = [f"And {len(lines) - MOST_LINES} more: not saved."]
-        lines.append("Save asks for a file.")
+        asks = any(x.asks_for_file for x in unsaved)
+        lines.append("Save asks for a file." if asks else WRITES)
         answers = [SAVE, DISCARD]
         answer = dialogs.ask_question(self.parent(), TITLE, "\n".join(lines), answers)
         if answer == SAVE and not all(self._save_all([x]) for x in unsaved):
@@ -274,9 +277,9 @@ class WindowGuard(EventWatcher):
 def _part_unsaved(
     unsaved: Sequence[Annotation],
 ) -> tuple[list[Annotation], list[Annotation]]:
-    """Part what has a place in a file from what a file is asked for."""
-    own = [x for x in unsaved if not x.asks_for_file]
-    return own, [x for x in unsaved if x.asks_for_file]
+    """Part what is asked about together from what has a question of its own."""
+    apart = [x for x in unsaved if x.asks_for_file or x.asked_apart]
+    return [x for x in unsaved if x not in apart], apart
 
 
 def _places_text(unsaved: Sequence[Annotation]) -> str:

@@ -1,0 +1,202 @@
+"""Writes tables into images and plates, in the form of ngio.
+
+A table is the group ``tables/NAME`` of an image or a plate, and listed by ``tables``.
+Its rows are CSV, which every program reads and which needs no further package. Form:
+https://biovisioncenter.github.io/ngio/stable/table_specs/overview/
+"""
+
+from __future__ import annotations
+
+from itertools import chain, count
+from typing import TYPE_CHECKING, Any
+
+from napari_ngff.errors import CorruptDataError, NameTakenError, NodeNotFoundError
+from napari_ngff.plate.tables.table import LABEL
+from napari_ngff.store.arrays.new_array import dump_document, group_documents
+from napari_ngff.store.arrays.stored_objects import join_key
+from napari_ngff.store.hierarchy.consolidated import update_copies
+from napari_ngff.store.hierarchy.summary import list_tables
+from napari_ngff.store.limits import ATTRIBUTES_IN, parse_object
+from napari_ngff.store.write.begin import begin_transaction, why_not_written
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from napari_ngff.metadata.model import JSON
+    from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.store.sources.source import Revision
+    from napari_ngff.store.write.transaction import Transaction
+
+FILE = "table.csv"
+
+MADE_HERE = "napari-ngff:table"
+"""Key of the attributes of tables that were written as a whole, and may be replaced."""
+
+
+def is_writable(node: Node) -> bool:
+    """Return whether tables of an image or a plate can be written in it."""
+    return not why_not_written(node.location.source, node.location.path)
+
+
+def describe_features(labels: str, texts: Sequence[str]) -> JSON:
+    """Return the attributes of a table of the objects of a label image.
+
+    Parameters
+    ----------
+    texts
+        Names of the columns with text.
+    """
+    return {
+        "type": "feature_table",
+        "table_version": "1",
+        "fractal_table_version": "1",
+        "backend": "csv",
+        "index_key": LABEL,
+        "index_type": "int",
+        "instance_key": LABEL,
+        "region": {"path": f"../labels/{labels}"},
+        "categorical_columns": list(texts),
+    }
+
+
+def write_table(
+    node: Node,
+    name: str,
+    files: Mapping[str, bytes],
+    expected: tuple[str, Revision | None],
+    begun: Transaction | None = None,
+) -> Revision | None:
+    """Write files of a table, and list the table in its image.
+
+    Parameters
+    ----------
+    files
+        Name in the group of the table -> content; others stay as they are.
+    expected
+        Key of the file with the rows, and the revision that was read; None for none.
+    begun
+        A transaction that the caller commits, where it saves all together.
+
+    Returns
+    -------
+    Revision or None
+        Of the file with the rows that was written.
+
+    Raises
+    ------
+    ConflictError
+        Where it has another revision by now; nothing is written then.
+    OSError
+        Where it cannot be written.
+    """
+    source, tables = node.location.source, node.location.object_key("tables")
+    transaction, group = begun or begin_transaction(source), join_key(tables, name)
+    transaction.expect_revision(*expected)
+    for end, data in files.items():
+        transaction.put(join_key(group, end), data)
+    if not transaction.saves_together:
+        # A table is listed once it is there.
+        transaction.commit()
+    with transaction.take_turn():
+        _add_to_list(transaction, tables, ATTRIBUTES_IN[node.zarr_format], name)
+    update_copies(transaction, [tables, group, join_key(group, "table")])
+    if begun is None or not begun.saves_together:
+        transaction.commit()
+    return source.find_revision(expected[0])
+
+
+def _add_to_list(transaction: Transaction, group: str, form: str, name: str) -> None:
+    """Add a table to the list of tables, in which everything else stays."""
+    key = join_key(group, form)
+    raw = transaction.source.get(key)
+    if raw is None:
+        version = "0.4" if form == ATTRIBUTES_IN[2] else "0.5"
+        for end, text in group_documents({"tables": [name]}, version).items():
+            transaction.put_document(join_key(group, end), text)
+        return
+    content: Any = parse_object(raw)
+    home = content.setdefault("attributes", {}) if form == "zarr.json" else content
+    listed = home.setdefault("tables", [])
+    if not isinstance(listed, list):
+        raise CorruptDataError(f"{transaction.root}/{key} is not a list of tables.")
+    if name not in listed:
+        listed.append(name)
+        transaction.put_document(key, dump_document(content))
+
+
+def write_tables(
+    node: Node,
+    name: str,
+    tables: Mapping[str, tuple[Any, JSON]],
+    goes_on: Callable[[int, int], bool],
+) -> int | None:
+    """Write a table of one name into each of several groups, one after the other.
+
+    Each is old or new as a whole, also where the process is killed. What is equal
+    already is not written. In an archive all are saved together.
+
+    Parameters
+    ----------
+    node
+        A plate, a collection or an image.
+    tables
+        Path of a group below it -> its rows, a pandas.DataFrame, and the attributes.
+    goes_on
+        Called with how many of how many groups are done; False gives up.
+
+    Returns
+    -------
+    int or None
+        How many tables were written; None where it was given up.
+
+    Raises
+    ------
+    NameTakenError
+        Where another program has written a table of that name; nothing is written then.
+    ConflictError
+        Where another program changes one at the same moment.
+    OSError
+        Where one cannot be written.
+    """
+    groups = {path: node.child(path) for path in tables}
+    names = chain([name], (f"{name}{number}" for number in count(2)))
+    free = next(x for x in names if all(_may_get(y, x) for y in groups.values()))
+    if free != name:
+        raise NameTakenError(f"Another program has written {name}.", name, free)
+    source, written = node.location.source, 0
+    transaction = begin_transaction(source)
+    for done, (path, (frame, attributes)) in enumerate(tables.items()):
+        if not goes_on(done, len(tables)):
+            transaction.drop_waiting()
+            return None
+        group, key = groups[path], key_of(groups[path], name)
+        # First: what is saved while it is compared is a conflict.
+        expected = key, source.find_revision(key)
+        version = "0.4" if group.zarr_format == 2 else "0.5"
+        documents = group_documents({**attributes, MADE_HERE: True}, version)
+        # What says whose table it is comes first.
+        files = {end: documents[end] for end in reversed(documents)}
+        files[FILE] = frame.to_csv(index=False, lineterminator="\n").encode()
+        is_known = all(source.get(key_of(group, name, x)) == files[x] for x in files)
+        if not is_known or name not in list_tables(group):
+            write_table(group, name, files, expected, transaction)
+            written += 1
+    transaction.commit()
+    return written
+
+
+def _may_get(group: Node, name: str) -> bool:
+    """Return whether a group may get a table of a name, or has one that is ours."""
+    # Names that differ in case alone are one folder on Windows and macOS.
+    if any(x.casefold() == name.casefold() and x != name for x in list_tables(group)):
+        return False
+    try:
+        return MADE_HERE in group.child(f"tables/{name}").attributes
+    except NodeNotFoundError:
+        # Its group comes before its file.
+        return group.location.source.find_revision(key_of(group, name)) is None
+
+
+def key_of(group: Node, name: str, file: str = FILE) -> str:
+    """Return the key of a file of a table of an image or a plate."""
+    return group.location.object_key(f"tables/{name}/{file}")
