@@ -338,10 +338,12 @@ def regions(folder: Path) -> None:
             names = [f"FOV_{number}" for number in range(1, 5)]
             drawn.layer.features = {"name": names}
             drawn.save()
-            wait(0.5)
+            while drawn.unsaved:
+                wait(0.1)
             viewer.close()
-    viewer.window.add_plugin_dock_widget("napari-ngff", "Annotate")
+    open_annotate(viewer)
     wait(1)
+    viewer.reset_view()
     steps.step(1)
     viewer.scene.camera.zoom *= 0.8
     save(viewer, "regions")
