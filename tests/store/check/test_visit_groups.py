@@ -510,16 +510,17 @@ def test_a_server_that_cannot_be_listed(sample):
             server.shutdown()
 
 
-def test_progress_is_reported_and_it_can_be_cancelled(sample):
+def test_it_can_be_cancelled_before_each_group(sample):
     path = sample("plate", "0.5")
     (path / "A/1/1/zarr.json").unlink()
-    places = []
-    assert found_in(path, progress=places.append) == [("A/1/1", "group-missing")]
-    assert places[:4] == ["", "A", "A/1", "A/1/0"]
-    seen = []
-    stopped = found_in(path, progress=seen.append, cancel=lambda: len(seen) > 2)
-    assert stopped == []
-    assert seen == ["", "A", "A/1"]
+    assert found_in(path) == [("A/1/1", "group-missing")]
+    asked = []
+
+    def is_enough():
+        asked.append(path)
+        return len(asked) > 3  # the plate, its row, a well
+
+    assert found_in(path, cancel=is_enough) == []
 
 
 @pytest.mark.skipif(

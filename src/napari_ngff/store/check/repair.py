@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
 SUFFIX = ".before-repair"
 
-ReportStep = Callable[[str], None]
 Change = Callable[["JSON", "Node"], None]
 """Corrects what a document has under ``ome``, or at its root, in place."""
 
@@ -87,13 +86,7 @@ class RepairedFile:
             os.unlink(self.kept)
 
 
-def repair_problems(
-    node: Node,
-    code: str,
-    *,
-    progress: ReportStep | None = None,
-    cancel: Callable[[], bool] | None = None,
-) -> tuple[RepairedFile, ...]:
+def repair_problems(node: Node, code: str) -> tuple[RepairedFile, ...]:
     """Repair every problem of one code in a group and below it.
 
     Parameters
@@ -102,9 +95,6 @@ def repair_problems(
         In a folder of this computer.
     code
         One of `REPAIRS`.
-    progress, cancel
-        As of `check_hierarchy`. What was repaired before it was
-        cancelled stays so.
 
     Returns
     -------
@@ -136,12 +126,12 @@ def repair_problems(
     # before its files are looked at.
     begin_transaction(source).recover(node.location.path)
     if code == INTERPOLATED:
-        return tuple(rebuild_labels(node, progress, cancel))
+        return tuple(rebuild_labels(node))
     # A dict keeps the order. A missing label is reported at its own path, but the list
     # to be corrected is that of its labels group.
     paths = {
         labels_group(node, path) if code == "label-missing" else path: None
-        for path, problem in check_hierarchy(node, progress=progress, cancel=cancel)
+        for path, problem in check_hierarchy(node)
         if problem.code == code
     }
     corrected = (correct_document(node, path, DOCUMENTS[code]) for path in paths)
@@ -382,11 +372,9 @@ def version_above(group: Node) -> str | None:
 # --- label pyramids
 
 
-def rebuild_labels(
-    node: Node, progress: ReportStep | None, cancel: Callable[[], bool] | None
-) -> Iterator[RepairedFile]:
+def rebuild_labels(node: Node) -> Iterator[RepairedFile]:
     """Make the coarser levels of labels again where they hold strange ids."""
-    findings = check_hierarchy(node, progress=progress, cancel=cancel, pixels=True)
+    findings = check_hierarchy(node, pixels=True)
     paths = dict.fromkeys(path for path, p in findings if p.code == INTERPOLATED)
     for path in paths:
         location = type(node.location)(node.location.source, path)
@@ -394,23 +382,16 @@ def rebuild_labels(
         image = read_node(location, node.zarr_format).metadata.image
         levels = image.multiscales[0].levels if image is not None else ()
         keys = [location.object_key(level.path) for level in levels]
-        yield from rebuild_levels(node, keys, progress or (lambda path: None), cancel)
+        yield from rebuild_levels(node, keys)
 
 
-def rebuild_levels(
-    node: Node,
-    keys: list[str],
-    report: ReportStep,
-    cancel: Callable[[], bool] | None,
-) -> Iterator[RepairedFile]:
+def rebuild_levels(node: Node, keys: list[str]) -> Iterator[RepairedFile]:
     """Make the levels again from the first strange one on."""
     source, remade = node.location.source, False
     for finer, coarser in itertools.pairwise(keys):
-        if cancel is not None and cancel():
-            return
         fine = open_array(source, finer, node.zarr_format)
         coarse = open_array(source, coarser, node.zarr_format)
-        if remade or count_strangers(fine, coarse, cancel):
+        if remade or count_strangers(fine, coarse):
             transaction, kept = begin_transaction(source), f"{coarser}{SUFFIX}"
             repaired = RepairedFile(
                 join_key(source.name, coarser), join_key(source.name, kept)
@@ -427,7 +408,7 @@ def rebuild_levels(
                 (finer, coarser),
             )
             # An error or a kill before the new level is there leaves the old one.
-            replaced.put_in_place(lambda *_, path=coarser: report(path), kept=kept)
+            replaced.put_in_place(lambda *_: None, kept=kept)
             if can_undo:
                 repaired.note_state()
             yield repaired

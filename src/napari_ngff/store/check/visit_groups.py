@@ -64,8 +64,6 @@ class CheckState:
         That the hierarchy's first group states, or None.
     zarr_format
         Of that group.
-    progress
-        Called with the path of each group before it is read.
     cancel
         Asked before each group whether to stop.
     threads
@@ -76,7 +74,6 @@ class CheckState:
 
     version: str | None
     zarr_format: int
-    progress: Callable[[str], None]
     cancel: Callable[[], bool]
     threads: int
     pixels: bool
@@ -85,7 +82,6 @@ class CheckState:
 def check_hierarchy(
     node: Node,
     *,
-    progress: Callable[[str], None] | None = None,
     cancel: Callable[[], bool] | None = None,
     pixels: bool = False,
 ) -> Iterator[Finding]:
@@ -98,11 +94,9 @@ def check_hierarchy(
     ----------
     node
         Where to begin: a root, or any group in it.
-    progress
-        Called with each group's path when its turn comes; from another thread where the
-        source is remote.
     cancel
-        Asked before each group; nothing more is yielded once it is True.
+        Asked before each group, from another thread where the source is remote; nothing
+        more is yielded once it is True.
     pixels
         Whether to read all label images, too, and to compare the ids of their levels.
 
@@ -116,7 +110,6 @@ def check_hierarchy(
     tour = CheckState(
         stated_version(node.attributes, node.zarr_format),
         node.zarr_format,
-        progress or (lambda path: None),
         cancel or (lambda: False),
         # On a disk a second thread would only wait for the interpreter.
         concurrency if concurrency > LOCAL_CONCURRENCY else 1,
@@ -141,7 +134,6 @@ def visit_group(
     if tour.cancel():
         return
     path = node.location.path
-    tour.progress(path)
     # First the document, then its place, then what it names, then arrays: the order in
     # which a reader meets them.
     document = document_of(node, tour.version)
