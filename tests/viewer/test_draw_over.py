@@ -59,7 +59,8 @@ def test_locked_labels_and_others_than_one_stay(program, locked, only, are_objec
     ours, stock = layers()
     ours.only_over = only
     if are_objects:
-        classes = ObjectClasses(LOCKED_CLASSES, dict.fromkeys(locked, "whole"))
+        classes = ObjectClasses(LOCKED_CLASSES)
+        classes = classes.with_objects(dict.fromkeys(locked, "whole"))
         ours.object_classes = lambda: classes
     else:
         ours.spared = tuple(sorted(locked))

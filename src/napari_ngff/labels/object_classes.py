@@ -6,16 +6,18 @@ Classes that are labels themselves are in `napari_ngff.labels.label_classes`.
 from __future__ import annotations
 
 import json
-from collections import Counter
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from typing_extensions import override
 
 from napari_ngff.labels.class_colors import PALETTE, free_color
 from napari_ngff.store.limits import parse_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from napari_ngff.labels.class_colors import RGBA
 
 MARKS = ("locked", "hidden")
@@ -46,6 +48,109 @@ class ObjectClass:
     hidden: bool = False
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ObjectNames(Mapping[int, str]):
+    """Label of an object -> a name, such as that of its class; it never changes.
+
+    It is made of arrays: one call of Python that makes or copies a dict of a million
+    objects holds up all threads.
+
+    Attributes
+    ----------
+    labels
+        Each once, ascending.
+    codes
+        Place of the name of each in `names`.
+    names
+        Each once; maybe some that no object has.
+    """
+
+    labels: np.ndarray = field(default_factory=lambda: np.array((), np.int64))
+    codes: np.ndarray = field(default_factory=lambda: np.array((), np.intp))
+    names: tuple[str, ...] = ()
+
+    @classmethod
+    def from_arrays(
+        cls, labels: np.ndarray, codes: np.ndarray, names: Sequence[str]
+    ) -> Self:
+        """Sort labels; of one that comes several times, the last name counts."""
+        places = {name: place for place, name in enumerate(dict.fromkeys(names))}
+        found, at = np.unique(labels[::-1], return_index=True)
+        new_codes = np.array([places[name] for name in names], np.intp)
+        return cls(found, new_codes[codes[::-1][at]], tuple(places))
+
+    def with_rows(self, rows: Mapping[int, str]) -> Self:
+        """Give some objects other names."""
+        if not isinstance(rows, ObjectNames):
+            rows = self.from_arrays(
+                pack_labels([*rows]), np.arange(len(rows)), [*rows.values()]
+            )
+        labels = join_labels(self.labels, rows.labels)
+        codes = np.append(self.codes, rows.codes + len(self.names))
+        return self.from_arrays(labels, codes, [*self.names, *rows.names])
+
+    def rename(self, name: str, new_name: str) -> Self:
+        """Give all objects that have a name another one."""
+        names = [new_name if known == name else known for known in self.names]
+        return self.from_arrays(self.labels, self.codes, names)
+
+    def only(self, *names: str) -> Self:
+        """Leave out the objects that have none of some names."""
+        has_one = np.array([name in names for name in self.names], bool)[self.codes]
+        return type(self)(self.labels[has_one], self.codes[has_one], self.names)
+
+    def count_names(self) -> dict[str, int]:
+        """Count the objects of each name that any has."""
+        counts = np.bincount(self.codes, minlength=len(self.names)).tolist()
+        return {x: count for x, count in zip(self.names, counts, strict=True) if count}
+
+    def names_of(self, labels: np.ndarray, default: str = "") -> Any:
+        """Return the name of each of some labels, as an array of objects."""
+        return np.array([*self.names, default], object)[self._find_codes(labels)]
+
+    def pick(self, labels: np.ndarray) -> Self:
+        """Return the names of some objects alone; "" for those without one."""
+        return self.from_arrays(labels, self._find_codes(labels), [*self.names, ""])
+
+    def _find_codes(self, labels: np.ndarray) -> Any:
+        # Of signed and unsigned numbers numpy would compare floating ones.
+        sought = labels.astype(self.labels.dtype)
+        places = np.searchsorted(self.labels, sought)
+        is_there = np.append(self.labels, sought[:1])[places] == sought
+        codes = np.append(self.codes, len(self.names))[places]
+        return np.where(is_there, codes, len(self.names))
+
+    # What a mapping has.
+
+    @override
+    def __getitem__(self, label: int) -> str:
+        place = bisect_left(self.labels, label)
+        if label not in self.labels[place : place + 1]:
+            raise KeyError(label)
+        return self.names[int(self.codes[place])]
+
+    @override
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.labels.tolist())
+
+    @override
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+def pack_labels(labels: Sequence[int]) -> np.ndarray:
+    """Return labels as an array, also those that need all 64 bits."""
+    return np.array(
+        labels, np.uint64 if max(labels, default=0) >= 1 << 63 else np.int64
+    )
+
+
+def join_labels(*parts: np.ndarray) -> np.ndarray:
+    """Join labels; signed and unsigned ones are never made floating numbers."""
+    kind = np.uint64 if any(x.dtype.kind == "u" for x in parts) else np.int64
+    return np.concatenate([*parts, ()], dtype=kind, casting="unsafe")
+
+
 @dataclass(frozen=True, slots=True)
 class ObjectClasses:
     """The classes of a label image, and which object has which.
@@ -54,31 +159,12 @@ class ObjectClasses:
     ----------
     classes
         In order; the first nine have a number key each.
-    stored, changed
-        Label of an object -> name of its class, "" for none; what is changed counts.
-        They may be shared, and never change: a dict of a million takes long to copy.
+    class_of
+        Label of an object -> name of its class, for all objects that have one.
     """
 
     classes: tuple[ObjectClass, ...] = ()
-    stored: Mapping[int, str] = field(default_factory=dict)
-    changed: Mapping[int, str] = field(default_factory=dict)
-
-    @property
-    def class_of(self) -> dict[int, str]:
-        """All objects with a class, as a new dict; slow for many, so in a worker."""
-        whole = {**self.stored, **self.changed}
-        return {label: name for label, name in whole.items() if name}
-
-    def find_class(self, label: int) -> str:
-        """Return the class of an object; "" for none."""
-        return self.changed.get(label, self.stored.get(label, ""))
-
-    def count_objects(self) -> Counter[str]:
-        """Count the objects of each class."""
-        counts = Counter(self.stored.values())
-        counts.update(self.changed.values())
-        counts.subtract(self.stored.get(label, "") for label in self.changed)
-        return counts
+    class_of: ObjectNames = field(default_factory=ObjectNames)
 
     @property
     def names(self) -> list[str]:
@@ -109,17 +195,16 @@ class ObjectClasses:
             Where the new name is empty or another class has it.
         """
         new_name = parts.get("name", name)
-        changed = replace(
+        if new_name != name:
+            self.with_class(new_name)  # raises
+        return replace(
             self,
             classes=tuple(
                 replace(item, **parts) if item.name == name else item
                 for item in self.classes
             ),
+            class_of=self.class_of.rename(name, new_name),
         )
-        if new_name == name:
-            return changed
-        self.with_class(new_name)  # raises
-        return changed.with_objects(dict.fromkeys(self.objects_of(name), new_name))
 
     def put_back(self, item: ObjectClass, place: int) -> Self:
         """Put a class back on the list, at an index."""
@@ -128,33 +213,23 @@ class ObjectClasses:
 
     def without_class(self, name: str) -> Self:
         """Take a class off the list, and off its objects."""
-        classes = tuple(item for item in self.classes if item.name != name)
-        gone = dict.fromkeys(self.objects_of(name), "")
-        return replace(self, classes=classes).with_objects(gone)
-
-    def objects_of(self, *names: str) -> list[int]:
-        """List the labels of the objects that have one of some classes."""
-        return [label for label, name in self.class_of.items() if name in names]
+        return replace(
+            self,
+            classes=tuple(item for item in self.classes if item.name != name),
+            class_of=self.class_of.only(*{*self.class_of.names} - {name}),
+        )
 
     @property
-    def hidden_objects(self) -> list[int]:
-        """Labels of the objects whose class is hidden."""
-        names = [item.name for item in self.classes if item.hidden]
-        return self.objects_of(*names) if names else []
-
-    @property
-    def locked_objects(self) -> list[int]:
+    def locked_objects(self) -> Any:
         """Labels of the objects whose class is locked."""
-        names = [item.name for item in self.classes if item.locked]
-        return self.objects_of(*names) if names else []
+        names = (item.name for item in self.classes if item.locked)
+        return self.class_of.only(*names).labels
 
-    def check_unlocked(self, *labels: int) -> None:
+    def check_unlocked(self, labels: np.ndarray) -> None:
         """Raise ValueError where an object has a class that is locked."""
-        locked = [item.name for item in self.classes if item.locked]
-        for label in labels if locked else ():
-            name = self.find_class(label)
-            if name in locked:
-                raise ValueError(LOCKED.format(label, name))
+        found = replace(self, class_of=self.class_of.pick(labels))
+        for label in found.locked_objects:
+            raise ValueError(LOCKED.format(label, self.class_of[label]))
 
     def put_first(self, classes: Iterable[ObjectClass]) -> Self:
         """Put classes in front, so that number keys mean the same as elsewhere."""
@@ -165,20 +240,16 @@ class ObjectClasses:
 
     def with_all_named(self) -> Self:
         """Add the classes that objects have, and that are not in the list."""
-        whole, known = self, {"", *self.names}
-        rows = self.stored, self.changed
-        if all(known.issuperset(each.values()) for each in rows):
-            return self
-        for name in dict.fromkeys(self.class_of.values()):
+        whole = self
+        for name in self.class_of.count_names():
             if name not in whole.names:
                 whole = whole.with_class(name)
         return whole
 
     def with_objects(self, rows: Mapping[int, str]) -> Self:
         """Give many objects their classes; "" for none."""
-        if not self.stored:
-            return replace(self, stored={**self.changed, **rows}, changed={})
-        return replace(self, changed={**self.changed, **rows})
+        whole = self.class_of.with_rows(rows)
+        return replace(self, class_of=whole.only(*filter(None, whole.names)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,12 +281,14 @@ class ClassChanges:
         merged = replace(stored, classes=tuple(kept.values())).put_first(first)
         return merged.with_objects(self.objects).with_all_named()
 
-    def dump_text(self) -> str:
-        """Write it as JSON."""
+    def __call__(self) -> str:
+        """Write it as JSON, as what makes the text of a file has to."""
+        rows = ObjectNames().with_rows(self.objects)
+        pairs = zip(rows.labels.tolist(), rows.codes.tolist(), strict=True)
         content = {
             "labels": self.labels,
             "classes": dump_list(self.classes),
-            "objects": {str(label): name for label, name in self.objects.items()},
+            "objects": {str(label): rows.names[code] for label, code in pairs},
             "edited": self.edited,
         }
         # In many short calls: a long one would hold up all other threads.
@@ -223,7 +296,7 @@ class ClassChanges:
 
     @classmethod
     def parse_text(cls, text: str) -> Self:
-        """Read what `dump_text` wrote.
+        """Read what a call of it wrote.
 
         Raises
         ------
@@ -235,8 +308,10 @@ class ClassChanges:
             rows = {int(label): str(x) for label, x in content["objects"].items()}
             edited = tuple(map(str, content.get("edited", ())))
             classes = parse_list(content["classes"])
-            return cls(str(content["labels"]), classes, rows, edited)
-        except (AttributeError, KeyError, TypeError) as error:
+            return cls(
+                str(content["labels"]), classes, ObjectNames().with_rows(rows), edited
+            )
+        except (AttributeError, KeyError, OverflowError, TypeError) as error:
             raise ValueError("it has no classes of objects.") from error
 
 

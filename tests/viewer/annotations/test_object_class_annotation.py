@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -349,12 +350,37 @@ def test_two_windows_have_what_plain_dicts_would_have(path, monkeypatch, user, s
             assert stored(path) == {window.labels: file}
         expected = {label: x for label, x in seen[number].items() if x}
         assert window.classes.class_of == expected
-        found = [window.classes.find_class(label) for label in range(6)]
+        found = [window.classes.class_of.get(label, "") for label in range(6)]
         assert found == [expected.get(label, "") for label in range(6)]
-        counts = window.classes.count_objects()
-        counted = {name: n for name, n in counts.items() if n and name}
-        assert counted == Counter(expected.values())
+        counts = window.classes.class_of.count_names()
+        assert counts == Counter(expected.values())
         assert window.count() == len(changed[number])
+
+
+def test_no_change_of_very_many_classes_holds_up_the_window(
+    path, monkeypatch, tmp_path
+):
+    """Whatever of it is not done in a worker; the time of the processor counts."""
+    be_asked(tmp_path / "data", monkeypatch)
+    made = classify(opened(path, monkeypatch), 1, "a")
+    made.save()
+    idle()
+    made.classes = made.classes.with_objects(dict.fromkeys(range(1, 300_001), "a"))
+    steps = {
+        "one classified": lambda: made.classify(3, ""),
+        "undone": made.undo,
+        "renamed": lambda: made.change_class("a", name="b"),
+        "removed": lambda: made.remove_class("b"),
+        "that undone": made.undo,
+        "saved": made.save,
+    }
+    seconds = {}
+    for step, do in steps.items():
+        start = time.thread_time()
+        do()
+        seconds[step] = time.thread_time() - start
+    assert max(seconds.values()) < 0.06, seconds
+    assert made.classes.class_of[300_000] == "b"
 
 
 def test_number_keys_mean_the_same_in_the_next_field(tmp_path, monkeypatch, user):

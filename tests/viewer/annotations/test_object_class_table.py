@@ -17,6 +17,7 @@ from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.hierarchy.summary import list_tables
 from napari_ngff.store.write.transaction import Transaction
 from napari_ngff.store.write.zip_packing import pack_hierarchy
+from napari_ngff.viewer.annotations import object_class_table
 from napari_ngff.viewer.annotations.object_class_table import merge_rows, write_classes
 from object_tables import read_classes as read
 from plates import write_image
@@ -205,6 +206,26 @@ def test_a_damaged_table_is_named(image, text):
     (image / "tables/nuclei_classes/table.csv").write_text(text)
     with pytest.raises(OMEZarrError, match="nuclei_classes"):
         read(image)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5])
+def test_a_table_that_is_read_and_written_in_parts_stays_as_it_was(monkeypatch, rows):
+    monkeypatch.setattr(object_class_table, "AT_ONCE", rows)
+    classes = classes_of({1: "x", 2**63 + 5: "y, z", 4: "x", 8: "y, z", 6: "x"})
+    before = b'note,label,class\n007,4,x\n,2,x\n"a, b",9223372036854775813,\n,1,x\n'
+    assert merge_rows(before, classes) == (
+        'note,label,class\n007,4,x\n"a, b",9223372036854775813,"y, z"\n,1,x\n'
+        ',6,x\n,8,"y, z"\n'
+    )
+
+
+def test_labels_of_all_64_bits_keep_their_classes(image):
+    rows = {2**64 - 1: "round", 2**63 + 5: "long", 7: "round"}
+    write(image, rows)
+    assert [dict(table.classes.class_of) for table in read(image)] == [rows]
+    write(image, {2**63 + 5: "flat"})
+    rows[2**63 + 5] = "flat"
+    assert [dict(table.classes.class_of) for table in read(image)] == [rows]
 
 
 def test_rows_keep_their_order():

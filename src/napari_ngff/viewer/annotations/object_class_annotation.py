@@ -15,6 +15,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+import numpy as np
 from typing_extensions import override
 
 from napari_ngff.errors import OMEZarrError, error_text
@@ -22,6 +23,9 @@ from napari_ngff.labels.object_classes import (
     ClassChanges,
     ObjectClass,
     ObjectClasses,
+    ObjectNames,
+    join_labels,
+    pack_labels,
 )
 from napari_ngff.metadata.model import LabelKind
 from napari_ngff.plate.tables.feature_table import is_writable
@@ -56,7 +60,7 @@ from napari_ngff.viewer.services.notices import (
 from napari_ngff.viewer.services.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.annotations.annotations import Annotations, ImageCopy
@@ -104,10 +108,10 @@ class ObjectClassAnnotation(FileAnnotation):
         super().__init__(owner, node)
         self.labels, self._top = labels, f"{node}/tables/"
         self.classes = ObjectClasses(_find_in_use(owner, str(node)))
-        # Label of an object -> number of its last change.
-        self._changed: dict[int, int] = {}
+        # Number of a change that no file has, and its objects.
+        self._changed: list[tuple[int, np.ndarray]] = []
         # Objects and their classes before a change, with a class that it removed.
-        self._undo: list[tuple[dict[int, str], tuple[ObjectClass, int] | None]] = []
+        self._undo: list[tuple[ObjectNames, tuple[ObjectClass, int] | None]] = []
         # Name of a class, or one that it had -> number of its last change.
         self._edited: dict[str, int] = {}
         self.begun_for: Any = None
@@ -146,7 +150,7 @@ class ObjectClassAnnotation(FileAnnotation):
         made_up = (f"class {number}" for number in count(len(names) + 1))
         name = name or next(x for x in made_up if x not in names)
         self.classes = self.classes.with_class(name)
-        self._note_classes()
+        self._note_classes(join_labels())
         return name
 
     def change_class(self, name: str, /, **parts: Any) -> str:
@@ -159,10 +163,9 @@ class ObjectClassAnnotation(FileAnnotation):
         """
         before, new_name = self.classes, parts.get("name", name)
         self.classes = before.with_parts(name, **parts)
-        renamed = before.objects_of(name) if new_name != name else ()
+        renamed = before.class_of.only(*{name} - {new_name}).labels
         self._undo = [
-            ({n: new_name if x == name else x for n, x in rows.items()}, removed)
-            for rows, removed in self._undo
+            (rows.rename(name, new_name), removed) for rows, removed in self._undo
         ]
         self._note_classes(renamed, name, new_name)
         return ""
@@ -175,15 +178,15 @@ class ObjectClassAnnotation(FileAnnotation):
         ValueError
             Where it is locked.
         """
-        before, labels = self.classes, self.classes.objects_of(name)
+        before, rows = self.classes, self.classes.class_of.only(name)
         place = before.names.index(name)
         item = before.classes[place]
         if item.locked:
             raise ValueError(f"'{name}' is locked. Unlock it by its padlock first.")
-        self._undo.append((dict.fromkeys(labels, name), (item, place)))
+        self._undo.append((rows, (item, place)))
         self.classes = before.without_class(name)
-        self._note_classes(labels, name)
-        objects = count_noun(len(labels), "object")
+        self._note_classes(rows.labels, name)
+        objects = count_noun(len(rows), "object")
         return f"'{shorten_name(name)}' is off the list and off {objects}."
 
     def classify(self, label: int | list[int], name: str) -> str:
@@ -194,10 +197,10 @@ class ObjectClassAnnotation(FileAnnotation):
         ValueError
             Where one has a class that is locked; none gets another one then.
         """
-        labels = label if isinstance(label, list) else [label]
-        self.classes.check_unlocked(*labels)
-        find, rows = self.classes.find_class, dict.fromkeys(labels, name)
-        self._undo.append(({each: find(each) for each in labels}, None))
+        labels = pack_labels(label if isinstance(label, list) else [label])
+        rows = ObjectNames.from_arrays(labels, np.zeros(len(labels), np.intp), [name])
+        self.classes.check_unlocked(labels)
+        self._undo.append((self.classes.class_of.pick(labels), None))
         self.classes = self.classes.with_objects(rows)
         self._note_classes(labels)
         return _describe_classes(rows)
@@ -216,21 +219,21 @@ class ObjectClassAnnotation(FileAnnotation):
             Where an object has a class by now that is locked.
         """
         rows, removed = self._undo[-1]
-        self.classes.check_unlocked(*rows)
+        self.classes.check_unlocked(rows.labels)
         del self._undo[-1]
         if removed is not None:
             self.classes = self.classes.put_back(*removed)
         self.classes = self.classes.with_objects(rows)
-        self._note_classes(rows)
+        self._note_classes(rows.labels)
         if removed is None:
             return _describe_classes(rows)
         again, objects = removed[0].name, count_noun(len(rows), "object")
         return f"'{shorten_name(again)}' is on the list and on {objects} again."
 
-    def _note_classes(self, labels: Iterable[int] = (), *names: str) -> None:
+    def _note_classes(self, labels: np.ndarray, *names: str) -> None:
         """Note a change of objects, and of classes that have or had some names."""
         # First: whoever is told asks at once what is unsaved.
-        self._changed |= dict.fromkeys(labels, self._changes + 1)
+        self._changed.append((self._changes + 1, labels))
         self._edited |= dict.fromkeys(names, self._changes + 1)
         _in_use[self.owner] = self.owner.browsed, self.classes.classes
         self.note_change()
@@ -243,48 +246,51 @@ class ObjectClassAnnotation(FileAnnotation):
         made
             The classes that objects of the new labels have; None for none.
         """
-        rows = dict.fromkeys(self.classes.class_of, "") | self._list_changed()
+        known = self.classes.class_of
+        rows = ObjectNames.from_arrays(known.labels, 0 * known.codes, [""]).with_rows(
+            known.pick(self._find_changed())
+        )
         if made is not None:
-            rows |= made.classes.class_of
+            rows = rows.with_rows(made.classes.class_of)
             self.classes = self.classes.put_first(made.classes.classes)
             self.owner.remove(made)
             made.note_written()
         self.classes = self.classes.with_objects(rows)
         self._undo.clear()
-        self._note_classes(rows)
+        self._note_classes(rows.labels)
         self.save(quiet=True)
 
     # The file.
 
     @override
     def count(self) -> int:
-        return len(self._list_changed())
+        return len(self._find_changed())
 
-    def _list_changed(self) -> dict[int, str]:
-        """List the objects whose class no file has."""
-        find, saved = self.classes.find_class, self._saved_changes
-        changed = [x for x, number in self._changed.items() if number > saved]
-        return {label: find(label) for label in changed}
+    def _find_changed(self) -> Any:
+        """Find the objects whose class no file has."""
+        self._changed = [x for x in self._changed if x[0] > self._saved_changes]
+        whole = join_labels(*(labels for _, labels in self._changed))
+        # With an index numpy sorts; without one it takes a hundred times as long.
+        return np.unique(whole, return_index=True)[0]
 
     @override
     def take_content(self) -> Callable[[], str]:
-        changes, classes = self._describe(self._list_changed()), self.classes
-        if self._path.startswith(self._top):
-            return changes.dump_text
-        # No table has any of them.
-        return lambda: replace(
-            changes, objects={**changes.objects, **classes.class_of}
-        ).dump_text()
+        changes, known = self._describe(), self.classes.class_of
+        if not self._path.startswith(self._top):
+            # No table has any of them.
+            changes = replace(changes, objects=known.with_rows(changes.objects))
+        return changes
 
-    def _describe(self, objects: dict[int, str]) -> ClassChanges:
-        """Describe the changes that no file has, with the classes of objects."""
+    def _describe(self) -> ClassChanges:
+        """Describe the changes that no file has."""
         saved = self._saved_changes
         edited = (name for name, number in self._edited.items() if number > saved)
+        objects = self.classes.class_of.pick(self._find_changed())
         return ClassChanges(self.labels, self.classes.classes, objects, tuple(edited))
 
     def _take_stored(self, stored: ObjectClasses) -> None:
         """Show what a file has, but for what was changed since."""
-        self.classes = self._describe(self._list_changed()).merge_into(stored)
+        self.classes = self._describe().merge_into(stored)
         self.owner.note_change()
 
     def _show_written(self) -> None:
@@ -342,7 +348,7 @@ class ObjectClassAnnotation(FileAnnotation):
             for item in in_use.classes
         )
         made.classes = stored.put_first(first)
-        made._changed = dict.fromkeys(content.objects, 1)
+        made._changed = [(1, ObjectNames().with_rows(content.objects).labels)]
         # The next save here writes what is shown, also what came from another field.
         made._edited = dict.fromkeys((*content.edited, *in_use.names), 1)
         owner.add(made)
@@ -373,7 +379,7 @@ class ObjectClassAnnotation(FileAnnotation):
                 _report_damaged(path, error)
                 continue
             classes = table.classes
-            content = ClassChanges(labels, classes.classes, classes.stored)
+            content = ClassChanges(labels, classes.classes, classes.class_of)
             tables[labels] = path, content, table.revision
         files = super().read_stored(node)
         beside = {unquote(os.path.basename(x[0]).removesuffix(end)): x for x in files}
@@ -387,12 +393,10 @@ class ObjectClassAnnotation(FileAnnotation):
         return self._top if is_writable(self.node) else super().find_target()
 
     @override
-    def write_stored(
-        self, path: str, encode: Callable[[], str], older: OlderFile
-    ) -> OlderFile:
+    def write_stored(self, path: str, encode: Any, older: OlderFile) -> OlderFile:
         if path != self._top:
             return super().write_stored(path, encode, older)
-        table = write_classes(self.node, ClassChanges.parse_text(encode()))
+        table = write_classes(self.node, encode)
         self._written = table.classes
         return f"{self._top}{table.name}", table.revision
 
@@ -410,8 +414,8 @@ class ObjectClassAnnotation(FileAnnotation):
         )
 
 
-def _describe_classes(rows: dict[int, str]) -> str:
-    given = {shorten_name(x) if x else "without a class" for x in rows.values()}
+def _describe_classes(rows: ObjectNames) -> str:
+    given = {shorten_name(x) if x else "without a class" for x in rows.count_names()}
     which = f"{len(rows):,} objects are" if len(rows) > 1 else f"Object {min(rows)} is"
     return f"{which} {join_names(sorted(given))}."
 
@@ -485,7 +489,7 @@ def _find_highest(
 ) -> int:
     found = _find_kept(owner, layer)
     classes = ObjectClasses() if found is None else found.classes
-    return max(0, max(classes.stored, default=0), *classes.changed)
+    return int(max([0, *classes.class_of.labels[-1:]]))
 
 
 def _find_of_objects(

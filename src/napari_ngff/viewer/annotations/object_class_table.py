@@ -13,6 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from napari_ngff.errors import (
     ConflictError,
     CorruptDataError,
@@ -23,7 +25,9 @@ from napari_ngff.labels.object_classes import (
     CLASSES_KEY,
     ClassChanges,
     ObjectClasses,
+    ObjectNames,
     dump_list,
+    join_labels,
     parse_list,
 )
 from napari_ngff.plate.tables.feature_table import (
@@ -45,6 +49,9 @@ if TYPE_CHECKING:
 
 ENDING = "_classes"
 CLASS = "class"
+
+AT_ONCE = 1 << 14
+"""Rows of text that one call reads or writes: it holds up the window for some ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +118,10 @@ def read_class_table(node: Node, name: str) -> ObjectClassTable:
         )
     stated = node.child(f"tables/{name}").attributes[CLASSES_KEY]
     listed = parse_list(stated.get("classes") if isinstance(stated, dict) else None)
-    pairs = labels_of.astype(int).tolist(), known[CLASS].astype(str).tolist()
-    class_of = dict(zip(*pairs, strict=True))
+    codes, names = pd.factorize(known[CLASS])
+    class_of = ObjectNames.from_arrays(
+        join_labels(labels_of.to_numpy()), codes, [*map(str, names)]
+    )
     classes = ObjectClasses(listed, class_of).with_all_named()
     return ObjectClassTable(name, labels, classes, revision)
 
@@ -145,9 +154,7 @@ def write_classes(node: Node, changes: ClassChanges) -> ObjectClassTable:
         table = ObjectClassTable(name, changes.labels, ObjectClasses(), None)
         with suppress(NodeNotFoundError):
             table = replace(read_class_table(node, name), labels=changes.labels)
-        classes = changes.merge_into(table.classes)
-        classes = replace(classes, stored=classes.class_of, changed={})
-        merged = replace(table, classes=classes)
+        merged = replace(table, classes=changes.merge_into(table.classes))
         try:
             return replace(merged, revision=_write_table(node, merged))
         except ConflictError:
@@ -221,12 +228,17 @@ def _describe(table: ObjectClassTable) -> JSON:
     }
 
 
-def read_text(raw: bytes) -> Any:
-    """Read a table as a pandas.DataFrame of its texts."""
+def read_text(raw: bytes, rows: int | None = None) -> Any:
+    """Read a table as a pandas.DataFrame of its texts; or as several of some rows."""
     import pandas as pd
 
-    text = io.BytesIO(raw)
-    return pd.read_csv(text, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+    return pd.read_csv(
+        io.BytesIO(raw),
+        dtype=str,
+        keep_default_na=False,
+        encoding="utf-8-sig",
+        chunksize=rows,
+    )
 
 
 def merge_rows(raw: bytes | None, classes: ObjectClasses) -> str:
@@ -239,15 +251,27 @@ def merge_rows(raw: bytes | None, classes: ObjectClasses) -> str:
     """
     import pandas as pd
 
-    frame = read_text(raw or f"{LABEL},{CLASS}\n".encode())
-    if LABEL not in frame:
-        raise ConflictError(f"The table has no column {LABEL}.")
-    known = pd.to_numeric(frame[LABEL], errors="coerce").fillna(0)
     class_of = classes.class_of
-    new = sorted(set(class_of).difference(known))
-    added = pd.DataFrame({LABEL: [*map(str, new)]})
-    frame = pd.concat([frame, added], ignore_index=True).fillna("")
-    frame[CLASS] = [class_of.get(x, "") for x in (*known, *new)]
-    # An object without a class has no row, unless other columns describe it.
-    described = frame.drop(columns=LABEL).ne("").any(axis=1)
-    return str(frame[described].to_csv(index=False, lineterminator="\n"))
+    known: list[np.ndarray] = []
+    texts: list[str] = []
+
+    def write(frame: Any, labels: np.ndarray) -> None:
+        frame[CLASS] = class_of.names_of(labels)
+        # An object without a class has no row, unless other columns describe it.
+        rows = frame[frame.drop(columns=LABEL).ne("").any(axis=1)]
+        texts.append(rows.to_csv(index=False, header=not texts, lineterminator="\n"))
+
+    # In short calls: a long one would hold up all other threads.
+    for frame in read_text(raw or f"{LABEL},{CLASS}\n".encode(), AT_ONCE):
+        if LABEL not in frame:
+            raise ConflictError(f"The table has no column {LABEL}.")
+        numbers = pd.to_numeric(frame[LABEL], errors="coerce").fillna(0)
+        known.append(join_labels(numbers.to_numpy()).astype(class_of.labels.dtype))
+        write(frame, known[-1])
+    new = class_of.labels[
+        np.isin(class_of.labels, join_labels(*known), assume_unique=True, invert=True)
+    ]
+    for labels in np.array_split(new, len(new) // AT_ONCE + 1):
+        added = pd.DataFrame({LABEL: labels.astype(str)})
+        write(added.reindex(columns=frame.columns, fill_value=""), labels)
+    return "".join(texts)

@@ -33,7 +33,7 @@ from napari_ngff.viewer.annotations.object_class_annotation import (
     known_classes,
 )
 from napari_ngff.viewer.layers.coloring import color_objects
-from napari_ngff.viewer.layers.label_colors import as_int64, color_groups, hide_labels
+from napari_ngff.viewer.layers.label_colors import color_groups, hide_labels
 from napari_ngff.viewer.layers.label_owners import TARGET, place_of_labels
 from napari_ngff.viewer.painting.layer_measuring import nodes_of
 from napari_ngff.viewer.painting.object_edits import (
@@ -250,8 +250,7 @@ def find_rows(
     frame = listed.frame.copy(deep=False)
     # Names of a million objects hold up other threads: only where they are asked for.
     if CLASS in f"{text} {column}".casefold():
-        labels, class_of = listed.found.labels.tolist(), classes.class_of
-        names = [class_of.get(label, NO_CLASS_NAME) for label in labels]
+        names = classes.class_of.names_of(listed.found.labels, NO_CLASS_NAME)
     frame.insert(1, CLASS, names)
     try:
         frame, failure = frame[_filter_rows(frame, text)], ""
@@ -525,8 +524,8 @@ class ObjectColors:
         layer, values = self._layer(), self._values
         assert layer is not None
         self._colored = classes = layer.object_classes()
-        hides = any(item.hidden for item in classes.classes)
-        if not (values is not None or hides):
+        hidden = [item.name for item in classes.classes if item.hidden]
+        if not (values is not None or hidden):
             self._coloring.cancel()
             own, self._own = self._own, None
             if own is not None:
@@ -537,7 +536,7 @@ class ObjectColors:
 
         def color(_: Any) -> tuple[Any, Coloring | None]:
             made, coloring = (own, None) if values is None else color_column()
-            return hide_labels(made, classes.hidden_objects), coloring
+            return hide_labels(made, classes.class_of.only(*hidden).labels), coloring
 
         def color_column() -> tuple[Any, Coloring]:
             import pandas as pd
@@ -545,9 +544,8 @@ class ObjectColors:
             # Those of a class also where they are not listed.
             if isinstance(values, str):
                 known = classes.class_of
-                names = np.array([*known.values()], object)
-                # In short calls: a long one would hold up all other threads.
-                classed = pd.Series(names, as_int64(known), name=CLASS)
+                names = pd.Categorical.from_codes(known.codes, known.names)
+                classed = pd.Series(names, known.labels, name=CLASS)
                 return color_listed(own, classed, classes.classes, is_log)
             return color_listed(own, values, (), is_log)
 

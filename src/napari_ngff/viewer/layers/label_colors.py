@@ -113,10 +113,10 @@ class ColorTable:
         outside = values >= NEAR
         if values.dtype.kind == "i":
             outside |= values < 0
+        # Labels outside of the table get their rows below.
+        numbers = self.near.take(values.astype(np.intp, copy=False), mode="clip")
         if not outside.any():
-            return self.near[values]
-        # 0 stands for labels outside of the table, whose rows are set below.
-        numbers = self.near[np.where(outside, values.dtype.type(0), values)]
+            return numbers
         signed = values.dtype.kind == "i"
         # In 64 bits, so that subtracting 1 cannot wrap around in a narrow type.
         rest = values[outside].astype(np.int64 if signed else np.uint64)

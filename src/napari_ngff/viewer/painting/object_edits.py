@@ -251,7 +251,7 @@ def check_changeable(layer: OMEZarrLabels, label: int) -> None:
 def _check_unlocked(layer: OMEZarrLabels, label: int) -> None:
     if label in layer.spared:
         raise ValueError(f"Label {label} is locked. Unlock it first.")
-    layer.object_classes().check_unlocked(label)
+    layer.object_classes().check_unlocked(np.array([label]))
 
 
 def space_axes(layer: OMEZarrLabels) -> tuple[int, ...]:

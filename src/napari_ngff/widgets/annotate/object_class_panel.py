@@ -94,7 +94,7 @@ class ObjectClassPanel(QWidget):
     def setObject(self, label: int) -> None:
         """Work on another object, and select its class; 0 for none."""
         self._object = label
-        self.select_class(self._shown.find_class(label))
+        self.select_class(self._shown.class_of.get(label, ""))
 
     # What the table asks for.
 
@@ -185,7 +185,7 @@ class ObjectClassPanel(QWidget):
         now, found = known_classes(owner, layer), find_classes(owner, layer)
         if now is not self._shown:
             self._shown = now
-            self.table.rows.setCounts(now.count_objects())
+            self.table.rows.setCounts(now.class_of.count_names())
             self.table.showFirst(MOST_ROWS)
         row = "" if self.selected else "Select a class first."
         lacks = {

@@ -87,7 +87,7 @@ class ObjectModel(QAbstractTableModel):
         """Return the row of an object; -1 where it is not there."""
         if self.frame is None:
             return -1
-        places = np.flatnonzero(self.frame[LABEL] == label)
+        places = np.flatnonzero(self.frame[LABEL].to_numpy() == label)
         return int(places[0]) if len(places) else -1
 
     # Overrides of Qt.
@@ -113,8 +113,8 @@ class ObjectModel(QAbstractTableModel):
             return None
         # Classes as they are now, not as when rows were put in order.
         if self.columns[index.column()] == CLASS:
-            found = self._objects.classes.find_class(self.labelAt(index))
-            return found or NO_CLASS_NAME
+            known = self._objects.classes.class_of
+            return known.get(self.labelAt(index), NO_CLASS_NAME)
         value = self.frame.iat[index.row(), index.column()]
         if isinstance(value, float):
             return "" if np.isnan(value) else f"{value:.6g}"
