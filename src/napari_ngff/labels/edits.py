@@ -33,9 +33,6 @@ Shape = PlainShape | Raster
 MOST_PACKED = 64
 """Bytes of runs for a packed one: those of a shape are 20 at most."""
 
-MOST_SPARED = 1 << 28
-"""Bytes of the labels that an edit spares."""
-
 
 @dataclass(frozen=True, slots=True)
 class LabelSet:
@@ -44,7 +41,7 @@ class LabelSet:
     Attributes
     ----------
     packed
-        The labels, ascending, as signed integers of 64 bits.
+        The labels, ascending, as signed integers of 64 bits, little-endian.
     """
 
     packed: bytes = b""
@@ -61,26 +58,18 @@ class LabelSet:
         if not isinstance(labels, np.ndarray):
             signed = [x if x < 1 << 63 else x - (1 << 64) for x in map(int, labels)]
             labels = np.array(signed, np.int64)
-        return cls(np.sort(labels.astype(np.int64), kind="stable").tobytes())
-
-    def __bool__(self) -> bool:
-        return bool(self.packed)
-
-    def __contains__(self, label: int) -> bool:
-        return bool(self.find_in(np.array([label])).any())
+        return cls(np.sort(labels.astype("<i8"), kind="stable").tobytes())
 
     def find_in(self, values: np.ndarray[Any, Any]) -> Any:
         """Return where values are among the labels."""
         if not self.packed:
             return np.zeros(values.shape, bool)
-        labels, keys = np.frombuffer(self.packed, np.int64), values.astype(np.int64)
+        labels, keys = np.frombuffer(self.packed, "<i8"), values.astype(np.int64)
         return labels.take(np.searchsorted(labels, keys), mode="clip") == keys
 
     def dump(self) -> str:
         """Convert it into what `json` takes."""
-        steps = np.diff(np.frombuffer(self.packed, np.int64), prepend=0)
-        packed = zlib.compress(steps.astype("<i8").tobytes(), 1)
-        return base64.b64encode(packed).decode()
+        return base64.b64encode(zlib.compress(self.packed, 1)).decode()
 
     @classmethod
     def load(cls, data: Any) -> LabelSet:
@@ -93,8 +82,9 @@ class LabelSet:
         """
         if not isinstance(data, str):
             return cls.of_labels(data)
-        steps = np.frombuffer(from_zlib(base64.b64decode(data), MOST_SPARED), "<i8")
-        return cls.of_labels(np.cumsum(steps))
+        # So many bytes are more labels than anybody has objects.
+        packed = from_zlib(base64.b64decode(data), 1 << 28)
+        return cls.of_labels(np.frombuffer(packed, "<i8"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,15 +135,14 @@ class Edit:
     @property
     def depends_on_labels(self) -> bool:
         """Return whether the result depends on the labels below."""
-        return self.source is not None or bool(self.spared)
+        return self.source is not None or bool(self.spared.packed)
 
     def replaced_mask(self, there: np.ndarray[Any, Any]) -> Any:
         """Return which of the present values it replaces."""
         matches: Any = np.ones(there.shape, bool)
         if self.source is not None:
             matches = there == self.source
-        if self.spared:
-            matches &= ~self.spared.find_in(there)
+        matches &= ~self.spared.find_in(there)
         return matches
 
     @property

@@ -465,20 +465,15 @@ def _list_changes(
         The last edit in the file.
     """
     records: list[dict[str, Any]] = []
+    new = edits[same:]
     # Undone edits are cut off by one record, however many they are.
     if same < written:
         records.append({"end": same})
-    for index, edit in enumerate(_dump_edits(edits[same:], last), same):
+    for index, edit in enumerate(map(dump_edit, new, (last, *new)), same):
         # A stroke that is being painted has an edit for each move of the mouse.
         more = {} if index in starts else {"continues": True}
         records.append({"edit": edit, **more})
     return records
-
-
-def _dump_edits(
-    edits: tuple[Edit, ...], last: Edit | None = None
-) -> list[dict[str, Any]]:
-    return [*map(dump_edit, edits, (last, *edits))]
 
 
 def _save_record(
@@ -490,7 +485,7 @@ def _save_record(
     """Make the record of a save."""
     # The log may be shorter by now, or others: name them by what was written.
     known = count_common(edits, written) == len(edits)
-    dumped = [] if known else _dump_edits(edits)
+    dumped = [] if known else [*map(dump_edit, edits, (None, *edits))]
     return {word: len(edits), "edits": dumped, **(more or {})}
 
 

@@ -225,6 +225,11 @@ class ObjectClasses:
         names = (item.name for item in self.classes if item.locked)
         return self.class_of.only(*names).labels
 
+    @property
+    def highest(self) -> int:
+        """The highest label with a class: no new object gets that of a deleted one."""
+        return int(max([0, *self.class_of.labels[-1:]]))
+
     def check_unlocked(self, labels: np.ndarray) -> None:
         """Raise ValueError where an object has a class that is locked."""
         found = replace(self, class_of=self.class_of.pick(labels))

@@ -128,14 +128,10 @@ class UsedLabels:
     ----------
     stored
         The labels of stored pixels; None until all of them were looked at.
-    highest_classified
-        Returns the highest label that has a class as an object. No new object gets the
-        class of one that was deleted.
     """
 
     def __init__(self, canvas: EditedPyramid) -> None:
         self._canvas = canvas
-        self.highest_classified: Callable[[], int] = int
         self.stored: StoredLabels | None = None
         self._has_looked = False  # at the coarsest level
 
@@ -173,8 +169,7 @@ class UsedLabels:
 
     def find_next(self, taken: Iterable[int] = ()) -> int:
         """Return the first label above all that pixels have, and above `taken`."""
-        kept = self.highest_classified()
-        return max(self.look_at_all().highest, *self.painted(), *taken, kept) + 1
+        return max(0, self.look_at_all().highest, *self.painted(), *taken) + 1
 
     def find_free(self, taken: Iterable[int] = ()) -> int:
         """Return a label that no pixel has, nor `taken`: that of `find_next`.
@@ -202,5 +197,4 @@ class UsedLabels:
             coarsest.read(whole_box(coarsest.shape))  # the canvas keeps the largest
             self._has_looked = True
         known = 0 if stored is None else stored.highest
-        kept = self.highest_classified()
-        return max(self._canvas.highest, known, *taken, kept) + 1
+        return max(self._canvas.highest, known, *taken) + 1

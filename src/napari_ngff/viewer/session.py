@@ -20,7 +20,7 @@ from napari_ngff.viewer.annotations.memory_layers import MemoryAnnotation
 from napari_ngff.viewer.annotations.object_class_annotation import (
     ObjectClassAnnotation,
 )
-from napari_ngff.viewer.annotations.object_list import follow_classes
+from napari_ngff.viewer.annotations.object_list import colors_of
 from napari_ngff.viewer.annotations.points_annotation import PointsAnnotation
 from napari_ngff.viewer.annotations.regions_annotation import RegionsAnnotation
 from napari_ngff.viewer.annotations.shapes_annotation import ShapesAnnotation
@@ -68,6 +68,7 @@ from napari_ngff.viewer.layers.user_alignment import (
 )
 from napari_ngff.viewer.layers.volume_layers import bring_back
 from napari_ngff.viewer.painting.layer_classes import bind_class_keys
+from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.painting.section_edits import edit_sections, show_section
 from napari_ngff.viewer.plans.layer_plan import (
@@ -182,7 +183,9 @@ class Session:
         guard_screenshots(viewer)
 
     def _on_annotations(self) -> None:
-        follow_classes(self._viewer.layers)
+        for layer in self._viewer.layers:
+            if isinstance(layer, OMEZarrLabels):
+                colors_of(layer).follow()
 
     def _title_of(self, layer: Layer) -> str:
         return "" if self.browser is None else self.browser.title_of(layer)

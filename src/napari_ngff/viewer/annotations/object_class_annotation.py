@@ -304,8 +304,7 @@ class ObjectClassAnnotation(FileAnnotation):
         super().attach(owner, layer)
         if isinstance(layer, CanvasLabels):
             # Threads that end late keep the canvas: no viewer stays with it.
-            used, known = layer.canvas.used, (weakref.ref(owner), weakref.ref(layer))
-            used.highest_classified = partial(_find_highest, *known)
+            known = weakref.ref(owner), weakref.ref(layer)
             layer.object_classes = partial(_find_of_objects, *known)
             _follow_new(owner, layer)
 
@@ -475,30 +474,15 @@ def _find_in_use(owner: Annotations, address: str) -> tuple[ObjectClass, ...]:
     return classes if is_there else ()
 
 
-def _find_kept(
-    owner: Callable[[], Annotations | None], layer: Callable[[], Any]
-) -> ObjectClassAnnotation | None:
-    annotations, labels = owner(), layer()
-    if annotations is None or labels is None:
-        return None
-    return find_classes(annotations, labels)
-
-
-def _find_highest(
-    owner: Callable[[], Annotations | None], layer: Callable[[], Any]
-) -> int:
-    found = _find_kept(owner, layer)
-    classes = ObjectClasses() if found is None else found.classes
-    return int(max([0, *classes.class_of.labels[-1:]]))
-
-
 def _find_of_objects(
     owner: Callable[[], Annotations | None], layer: Callable[[], Any]
 ) -> ObjectClasses:
-    found = _find_kept(owner, layer)
-    if found is None or classes_of_layer(layer()).kind is not LabelKind.OBJECTS:
+    annotations, labels = owner(), layer()
+    if annotations is None or labels is None:
         return ObjectClasses()
-    return found.classes
+    found = find_classes(annotations, labels)
+    are_objects = classes_of_layer(labels).kind is LabelKind.OBJECTS
+    return found.classes if found is not None and are_objects else ObjectClasses()
 
 
 def known_classes(owner: Annotations, layer: Any) -> ObjectClasses:

@@ -41,7 +41,6 @@ from napari_ngff.viewer.painting.object_edits import (
     space_axes,
     widen_box,
 )
-from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.plans.layer_plan import is_joined, origin_of
 from napari_ngff.viewer.saving.layer_description import INDEX
 from napari_ngff.viewer.services.latest_task import LatestTask
@@ -58,6 +57,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.viewer.annotations.annotations import Annotations
     from napari_ngff.viewer.layers.coloring import Coloring
+    from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
 RowQuery = tuple[str, str, bool]
 """Which objects are listed: a filter as on the map of a plate, in which an id stands
@@ -509,15 +509,14 @@ class ObjectColors:
     def follow(self, _: Any = None) -> None:
         """Follow the classes, and take colours from elsewhere as those of the layer."""
         layer, before = self._layer(), self._colored
-        if layer is None:
-            return
+        assert layer is not None
         now = layer.object_classes()
         hides = any(item.hidden for item in (*before.classes, *now.classes))
         is_own = all(layer.colormap is not x for x in (self._made, self._own))
         if is_own:
             self._own = None
-        by_class = isinstance(self._values, str)
-        if is_own or (now is not before and (hides or by_class)):
+        follows = hides or isinstance(self._values, str)
+        if is_own or (now is not before and follows):
             self._show_colors()
 
     def _show_colors(self) -> None:
@@ -535,19 +534,18 @@ class ObjectColors:
         is_log = self._is_log
 
         def color(_: Any) -> tuple[Any, Coloring | None]:
-            made, coloring = (own, None) if values is None else color_column()
-            return hide_labels(made, classes.class_of.only(*hidden).labels), coloring
-
-        def color_column() -> tuple[Any, Coloring]:
             import pandas as pd
 
+            made, coloring = own, None
             # Those of a class also where they are not listed.
             if isinstance(values, str):
                 known = classes.class_of
                 names = pd.Categorical.from_codes(known.codes, known.names)
                 classed = pd.Series(names, known.labels, name=CLASS)
-                return color_listed(own, classed, classes.classes, is_log)
-            return color_listed(own, values, (), is_log)
+                made, coloring = color_listed(own, classed, classes.classes, is_log)
+            elif values is not None:
+                made, coloring = color_listed(own, values, (), is_log)
+            return hide_labels(made, classes.class_of.only(*hidden).labels), coloring
 
         give, notify = lambda made: self._give_colors(*made), Window.current.notify
         self._coloring.start(color, give, notify)
@@ -571,10 +569,3 @@ def colors_of(layer: OMEZarrLabels) -> ObjectColors:
     if layer not in _colors:
         _colors[layer] = ObjectColors(layer)
     return _colors[layer]
-
-
-def follow_classes(layers: Iterable[Any]) -> None:
-    """Let layers show the colours of classes as they are now, and hide hidden ones."""
-    for layer in layers:
-        if isinstance(layer, OMEZarrLabels):
-            colors_of(layer).follow()

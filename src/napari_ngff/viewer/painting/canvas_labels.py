@@ -289,10 +289,6 @@ class CanvasLabels(Labels):  # type: ignore[misc]
 
     # Values of labels.
 
-    def next_label(self) -> int:
-        """Return a label that most likely is free; reads no finer levels."""
-        return self.canvas.used.guess_next(c.value for c in self.classes or ())
-
     def _validate_label_in_range(self, label: int) -> None:
         dtype = self.canvas.dtype
         # napari would refuse the label; here the type is widened, and the file with it.

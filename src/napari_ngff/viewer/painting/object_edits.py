@@ -232,13 +232,14 @@ def cut_object(
     return ObjectEdits(layer, canvas, edits, labels)
 
 
-def find_new_id(layer: CanvasLabels, canvas: Canvas) -> int:
+def find_new_id(layer: OMEZarrLabels, canvas: Canvas) -> int:
     """Return the first id above those of all pixels, classes and rows.
 
     Slow, so in a worker; `canvas` is as for `join_objects`.
     """
     classes = (item.value for item in layer.classes or ())
-    return canvas.used.find_next((canvas.highest, *classes))
+    classified = layer.object_classes().highest
+    return canvas.used.find_next((canvas.highest, *classes, classified))
 
 
 def check_changeable(layer: OMEZarrLabels, label: int) -> None:

@@ -343,8 +343,15 @@ class OMEZarrLabels(CanvasLabels):
         """List the labels that no tool replaces: locked classes, or their objects."""
         classes = self.object_classes()
         if classes is not self._locked_objects[0]:
-            self._locked_objects = classes, LabelSet.of_labels(classes.locked_objects)
-        return self._locked_objects[1] or LabelSet.of_labels(self.spared)
+            labels = classes.locked_objects
+            self._locked_objects = classes, LabelSet.of_labels(labels)
+        objects = self._locked_objects[1]
+        return objects if objects.packed else LabelSet.of_labels(self.spared)
+
+    def next_label(self) -> int:
+        """Return a label that most likely is free; reads no finer levels."""
+        classes = (item.value for item in self.classes or ())
+        return self.canvas.used.guess_next((*classes, self.object_classes().highest))
 
     def only_source(self, label: int) -> int | None:
         """Return the only label that may be drawn over; None for any."""
@@ -489,7 +496,8 @@ class OMEZarrLabels(CanvasLabels):
         if old == new_label:
             return
         # Locked labels, and others than the one that may be drawn over, are not filled.
-        if old in self.list_spared() or self.only_source(new_label) not in (None, old):
+        locked = self.list_spared().find_in(np.array(old))
+        if locked or self.only_source(new_label) not in (None, old):
             return
         if self.contiguous:
             runs = flood_region(self.canvas.levels[0], voxel, axes)
