@@ -468,6 +468,44 @@ def tables(folder: Path) -> None:
     save(viewer, "tables", "nuclei")
 
 
+def results(folder: Path) -> None:
+    """Draw the wells of a plate as a table, compared with controls."""
+    from napari_ngff.viewer.browsing.table_offers import MeasureScope
+    from napari_ngff.viewer.samples import write_plate
+    from napari_ngff.widgets.browser.host import show_browser
+    from napari_ngff.widgets.docking import RESULTS, show_dock
+
+    os.environ["XDG_CACHE_HOME"] = str(folder)
+    viewer = open_sample(write_plate(folder / "plate.ome.zarr", fields=2))
+    viewer.theme = "light"
+    dock = show_browser(viewer)
+    while len(dock.map.state.pictures) < 22 or not dock.tables.tables().labels:
+        wait(0.1)
+    found = dock.tables.tables()
+    drugs = {1: "dmso", 2: "taxol"}
+    wells = [
+        f"{well.name},{drugs.get(well.column, 'compound 7')},{10.0 ** (well.row - 2)}"
+        for well in dock.browser().map.wells
+    ]
+    (folder / "conditions.csv").write_text("\n".join(["well,compound,dose", *wells]))
+    found.load_file(str(folder / "conditions.csv"))
+    while found.table is None:
+        wait(0.1)
+    found.measure_labels("nuclei", MeasureScope.ALL)
+    while len(found.joined.tables) < 2:
+        wait(0.1)
+    shown = show_dock(viewer, RESULTS)
+    while "Wells" not in shown.pages:
+        wait(0.1)
+    wait(2)
+    page = shown.pages["Wells"]
+    controls = ("compound", "dmso"), ("compound", "taxol")
+    page.results.choose(controls=controls, keys=("compound", "dose"))
+    wait(2)
+    viewer.reset_view()
+    save(viewer, "results")
+
+
 def open_annotate(viewer: Any) -> Any:
     """Open the dock as the menu does."""
     from napari_ngff.widgets.docking import ANNOTATE, show_dock
@@ -653,6 +691,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "convert-form": convert_form,
     "inspector": inspector,
     "browser": browser,
+    "results": results,
     "annotate": annotate,
     "object-classes": object_classes,
     "bridge": bridge,

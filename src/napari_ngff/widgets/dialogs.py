@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 SAVE, KEEP, DISCARD, CANCEL = "Save", "Keep for later", "Discard", "Cancel"
 RESTORE, LATER, OVERWRITE = "Restore", "Later", "Overwrite"
 
-TABLES = {"CSV (*.csv)": "csv", "Parquet (*.parquet)": "parquet"}
+TABLES = {
+    "CSV (*.csv)": "csv",
+    "Parquet (*.parquet)": "parquet",
+    "AnnData (*.h5ad)": "h5ad",
+}
 """File types of tables, with their endings."""
 
 ROLES = {

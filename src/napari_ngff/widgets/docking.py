@@ -27,7 +27,7 @@ COMMANDS = {
 }
 """Docks by their names in the manifest, and the commands there that make them."""
 
-BELOW = 0.35
+BELOW = 0.45
 """Share of the window's height that a dock below the canvas gets at first."""
 
 
@@ -59,7 +59,11 @@ def _place_dock(viewer: Any, widget: QWidget, size: QSize, is_below: bool) -> No
     # Qt lets keys such as Alt+U press buttons of a dock that is behind another tab.
     dock.visibilityChanged.connect(widget.setEnabled)
     if is_below:
-        window.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, dock)
+        area, corner = Qt.DockWidgetArea, Qt.Corner
+        # Else its height would be what the docks at the sides need least leave of it.
+        window.setCorner(corner.BottomLeftCorner, area.LeftDockWidgetArea)
+        window.setCorner(corner.BottomRightCorner, area.RightDockWidgetArea)
+        window.addDockWidget(area.BottomDockWidgetArea, dock)
         height = round(size.height() * BELOW)
         window.resizeDocks([dock], [height], Qt.Orientation.Vertical)
         QTimer.singleShot(0, partial(window.resize, size))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import itertools
 
+import anndata
 import numpy as np
 import pandas as pd
 import pytest
 from napari.components import ViewerModel
 
 from napari_ngff import open_node
-from napari_ngff.plate.tables.table import AGGREGATIONS
-from napari_ngff.viewer.browsing.joined_tables import NUMBERS, TableColumn
+from napari_ngff.plate.results.well_results import PERCENT, Z_SCORE
+from napari_ngff.viewer.browsing.joined_tables import TableColumn
 from napari_ngff.viewer.browsing.table_offers import TableOffer, TableOrigin
 from napari_ngff.viewer.results.well_table import ResultTable
 from napari_ngff.viewer.session import session_of
@@ -32,14 +33,12 @@ FILTERS = {
 }
 WHERE = {
     "": lambda frame: frame["well"] != "",
-    "C:F": lambda frame: frame["well"] == "",  # no such word, see below
     "A1:C4": lambda frame: frame["well"].str.fullmatch("[ABC]/[1-4]"),
     "compound = dmso": lambda frame: frame["compound"] == "dmso",
     "compound != dmso and dose >= 1": lambda frame: (
         (frame["compound"] != "dmso") & (frame["dose"] >= 1)
     ),
 }
-del WHERE["C:F"]
 CHOICES = [(), (0,), (1,), (0, 1)]
 
 
@@ -114,7 +113,46 @@ def rows_left(truth, runs, rows, where):
     return objects[objects["well"].isin(meant)], [*meant]
 
 
+def values_of(objects, wells, ways):
+    """A value of each column and well, by pandas alone."""
+    groups = objects.groupby("well")
+    found = {"compound": wells["compound"], "dose": wells["dose"]}
+    found["number of images"] = groups["field"].nunique()
+    sizes = objects.groupby(["well", "field"]).size().groupby("well")
+    how = ways["label"]
+    of = "" if how == "sum" else " of images"
+    found[f"number of objects, {how}{of}"] = sizes.agg(how)
+    for name in ("area", "size"):
+        how = ways[name]
+        grouped = (
+            groups[name].sum(min_count=1) if how == "sum" else groups[name].agg(how)
+        )
+        found[f"{name}, {how}" + (" of objects" if how == "count" else "")] = grouped
+    shares = objects.groupby("well")["kind"].value_counts(normalize=True)
+    shares = shares.reset_index().sort_values(
+        ["proportion", "kind"], ascending=[False, True]
+    )
+    best = shares.drop_duplicates("well").set_index("well")
+    found["kind"], found["kind, %"] = best["kind"], 100 * best["proportion"]
+    return pd.DataFrame(found, index=wells.index)
+
+
+def name_wells(frame):
+    return [path.replace("/", "") for path in frame.index]
+
+
 CASES = [*itertools.product(FILTERS, WHERE)]
+WAYS = {
+    name: dict(zip(("area", "size", "label"), ways, strict=True))
+    for name, *ways in (
+        ("usual", "mean", "mean", "sum"),
+        ("middle", "median", "sum", "mean"),
+        ("spread", "std", "count", "max"),
+        ("ends", "min", "max", "median"),
+        ("others", "count", "std", "std"),
+        ("sums", "sum", "median", "min"),
+    )
+}
 
 
 @pytest.mark.parametrize(("rows", "where"), CASES)
@@ -125,43 +163,153 @@ def test_values_are_those_of_pandas(tables, truth, rows, where):
     objects, meant = rows_left(truth, runs, rows, where)
     counted = tables.joined.rows_that_count(OBJECTS).frame
     assert counted["label"].tolist() == objects["label"].tolist()
-    results = ResultTable(lambda: True)
-    for how in AGGREGATIONS:
-        for name in ("area", "size"):
-            column = TableColumn(OBJECTS, name)
-            tables.joined.ways[column] = how
-        if how in NUMBERS:
-            tables.joined.ways[TableColumn(OBJECTS, "label")] = how
-        results.show(tables)
-        assert results.problem == ""
-        frame = results.frame
-        assert [*frame.index] == meant
-        for name in ("area", "size"):
-            grouped = objects.groupby("well")[name]
-            wanted = grouped.sum(min_count=1) if how == "sum" else grouped.agg(how)
-            title = f"{name}, {how}" + (" of objects" if how == "count" else "")
-            check(frame[title], wanted.reindex(meant))
-        if how in NUMBERS:
-            numbers = objects.groupby(["well", "field"]).size().groupby("well")
-            title = "number of objects, " + (
-                how if how == "sum" else f"{how} of images"
-            )
-            check(frame[title], numbers.agg(how).reindex(meant))
-    fields = objects.groupby("well")["field"].nunique().reindex(meant)
-    check(frame["number of fields (objects.csv)"], fields)
-    shares = objects.groupby("well")["kind"].value_counts(normalize=True)
-    for well in meant:
-        found = shares.get(well)
-        kind, share = frame.loc[well, ["kind", "kind, share"]]
-        if found is None or not len(found):
-            assert pd.isna(kind)
-        else:
-            assert kind == min(found.index[found == found.max()])
-            assert share == pytest.approx(found.max())
     wells = truth[0].set_index("well").loc[meant]
-    check(frame["dose"], wells["dose"])
-    assert frame["compound"].tolist() == wells["compound"].tolist()
+    results = ResultTable(lambda: True)
+    for ways in WAYS.values():
+        for name, how in ways.items():
+            tables.color_by(TableColumn(OBJECTS, name), how)
+        results.show(tables)
+        check(results, values_of(objects, wells, ways))
+    # The map has the same numbers.
+    wanted = values_of(objects, wells, ways)["number of objects, min of images"]
+    shown = pd.Series(tables.view.coloring.values)[meant].astype(float)
+    np.testing.assert_allclose(shown, wanted)
 
 
-def check(found, wanted):
-    np.testing.assert_allclose(found.astype(float), wanted.astype(float), rtol=1e-9)
+def check(results, wanted):
+    """Compare what is shown with a frame whose index are wells."""
+    frame = results.shown.frame
+    assert results.note.startswith(f"{len(wanted):,} of {len(WELLS):,} wells.")
+    assert [*frame["well"]] == name_wells(wanted)
+    pd.testing.assert_frame_equal(
+        frame.filter(regex="^(?!well|acquisition)").set_index(wanted.index),
+        wanted,
+        check_dtype=False,
+        check_names=False,
+    )
+    assert {*wanted} <= {*results.shown.meanings}
+
+
+KEYS = ("compound", "dose")
+
+
+@pytest.mark.parametrize("keys", [KEYS, KEYS[:1], KEYS[1:], ("kind",)])
+def test_conditions_are_the_means_of_their_wells(tables, truth, keys):
+    choose(tables, (0,), "size > 200")
+    objects = truth[1][(truth[1]["size"] > 200) & (truth[1]["acquisition"] == "day 1")]
+    wells = truth[0].set_index("well")
+    wells = wells.loc[[path for path in WELLS if path in {*objects["well"]}]]
+    for name, how in WAYS["usual"].items():
+        tables.color_by(TableColumn(OBJECTS, name), how)
+    values = values_of(objects, wells, WAYS["usual"])
+    results = ResultTable(lambda: True)
+    results.show(tables)
+    results.choose(keys=keys)
+    groups = values.groupby([*keys], dropna=False)
+    frame = results.shown.frame
+    assert frame["number of wells"].tolist() == groups.size().tolist()
+    wanted = groups.mean(numeric_only=True).reset_index()
+    for title in wanted:
+        shown = title if title in keys else f"{title}, mean of wells"
+        pd.testing.assert_series_equal(frame[shown], wanted[title], check_names=False)
+        assert shown in results.shown.meanings
+    if "kind" not in keys:
+        # Texts are counted in all rows of the wells.
+        rows = objects.assign(group=objects["well"].map(groups.ngroup()))
+        for number, of_group in rows.groupby("group"):
+            counts = of_group["kind"].value_counts(normalize=True)
+            assert frame["kind"][number] == min(counts.index[counts == counts.max()])
+            assert frame["kind, %"][number] == pytest.approx(100 * counts.max())
+    row = results.shown.rows
+    assert {path: row[path] for path in wells.index} == groups.ngroup().to_dict()
+
+
+@pytest.mark.parametrize("text", ["", "A", "compound = x and dose > 1", "area > 50"])
+def test_values_are_compared_to_controls_of_all_wells(tables, truth, text):
+    choose(tables, (), text)
+    for name, how in WAYS["usual"].items():
+        tables.color_by(TableColumn(OBJECTS, name), how)
+    objects, wells = truth[1], truth[0].set_index("well")
+    if text == "area > 50":
+        objects = objects[objects["area"] > 50]
+    values = values_of(objects, wells, WAYS["usual"])
+    low, high = (wells["compound"] == name for name in ("dmso", "x"))
+    results = ResultTable(lambda: True)
+    results.show(tables)
+    results.choose(controls=(("compound", "dmso"), ("compound", "x")))
+    meant = [
+        path for path in WELLS if tables.view.wells is None or path in tables.view.wells
+    ]
+    names = "area, mean", "size, mean", "number of objects, sum"
+    for how in (PERCENT, Z_SCORE):
+        results.choose(shown_as=how)
+        for name in names:
+            middle = values[name][low].median()
+            mad = (values[name][low] - middle).abs().median()
+            wanted = 100 * values[name] / middle
+            if how == Z_SCORE:
+                wanted = (values[name] - middle) / (1.4826 * mad)
+            title = f"{name}, {how}"
+            found = results.shown.frame[title].to_numpy()
+            np.testing.assert_allclose(found, wanted[meant].to_numpy(), rtol=1e-9)
+            prime = 1 - 3 * (values[name][low].std() + values[name][high].std()) / abs(
+                values[name][high].mean() - values[name][low].mean()
+            )
+            assert f"Z': {prime:.2f}." in results.shown.meanings[title]
+        # No control has a dose.
+        assert "dose" in results.shown.frame
+    assert "Z' of the controls: " in results.note
+    again = ResultTable(lambda: True)
+    again.show(tables)
+    assert again.choice.controls == results.choice.controls
+    again.choose(controls=(None, None))
+
+
+def read_anndata(path):
+    found = anndata.read_h5ad(path)
+    return pd.concat([found.to_df(), found.obs], axis=1)
+
+
+ENDINGS = {"csv": pd.read_csv, "parquet": pd.read_parquet, "h5ad": read_anndata}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_files_have_what_is_shown(tables, truth, tmp_path, ending):
+    choose(tables, (1,), "dose >= 1")
+    tables.color_by(TableColumn(OBJECTS, "area"), "median")
+    results = ResultTable(lambda: True)
+    results.show(tables)
+    for keys in ((), KEYS):
+        results.choose(keys=keys)
+        path = tmp_path / f"wells.{ending}"
+        results.save(str(path), of_objects=False)
+        assert results.note == f"{len(results.shown.frame):,} rows are in {path}."
+        compare_files(ENDINGS[ending](path), results.shown.frame)
+    results.save(str(tmp_path / f"objects.{ending}"), of_objects=True)
+    objects = truth[1].merge(truth[0], on="well", how="left")
+    objects = objects[(objects["acquisition"] == "day 2") & (objects["dose"] >= 1)]
+    objects["well"] = objects["well"].str.replace("/", "")
+    found = ENDINGS[ending](tmp_path / f"objects.{ending}")
+    compare_files(found, objects.reset_index(drop=True))
+
+
+def compare_files(found, wanted):
+    assert {*found} == {*wanted}
+    for title in wanted:
+        values = wanted[title]
+        if values.dtype.kind in "iuf":
+            np.testing.assert_allclose(found[title].astype(float), values.astype(float))
+        else:
+            texts = [
+                [*map(str, x.astype(object).where(x.notna(), ""))]
+                for x in (found[title], values)
+            ]
+            assert texts[0] == texts[1]
+
+
+def test_what_cannot_be_written_is_reported(tables, tmp_path):
+    results = ResultTable(lambda: True)
+    choose(tables, (), "")
+    results.show(tables)
+    results.save(str(tmp_path / "no folder" / "wells.csv"), of_objects=False)
+    assert "cannot be written" in results.note

@@ -1,21 +1,30 @@
-"""One value for each well and column, made of the rows of tables."""
+"""One value for each well and column, made of the rows of tables; compared to controls.
+
+Sources of the formulae:
+
+- Z': Zhang, Chung & Oldenburg (1999), J. Biomol. Screen. 4, 67-73,
+  doi:10.1177/108705719900400206.
+- Robust z-scores, and 1.4826 MAD as standard deviation: Birmingham et al. (2009), Nat.
+  Methods 6, 569-575, doi:10.1038/nmeth.1351.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.plate.tables.table import CATEGORY, FIELD, WELL
+from napari_ngff.plate.tables.table import CATEGORY, WELL, WellTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from napari_ngff.plate.tables.table import WellTable
+PERCENT, Z_SCORE = "% of control", "robust z-score"
+"""How values are compared to negative controls; see `compare_to_controls`."""
 
-FIELDS = "number of fields"
-"""Way in which rows become the number of their images."""
+NORMAL_MAD = 1.4826
+"""Standard deviation of a normal distribution whose median deviation is 1."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,14 +36,13 @@ class ResultColumn:
     title
         Its name, short.
     meaning
-        A sentence that says what its values are of.
+        Sentences that state what its values are of.
     rows
         The rows that count.
     name
         The column in these.
     way
-        How the rows of a well become one value: one of `AGGREGATIONS`, `CATEGORY` or
-        `FIELDS`.
+        How the rows of a well become one value: one of `AGGREGATIONS`, or `CATEGORY`.
     """
 
     title: str
@@ -44,7 +52,7 @@ class ResultColumn:
     way: str
 
 
-def sum_up_wells(columns: Iterable[ResultColumn], wells: Sequence[str]) -> Any:
+def sum_up_rows(columns: Iterable[ResultColumn], wells: Sequence[Any]) -> Any:
     """Make one value of the rows of each well, for each column.
 
     Parameters
@@ -55,57 +63,121 @@ def sum_up_wells(columns: Iterable[ResultColumn], wells: Sequence[str]) -> Any:
     Returns
     -------
     pandas.DataFrame
-        With the paths as index. The column of a text is the most frequent one of the
-        well; the one named by `name_share` has its share, where it is not the only one.
+        With the paths as index. Of texts it has the most frequent one of the well, and
+        where wells have several rows its percentage in a column of its own.
     """
     import pandas as pd
 
     values: dict[str, Any] = {}
     for column in columns:
-        if column.way == FIELDS:
-            values[column.title] = count_fields(column.rows)
-        elif column.way != CATEGORY:
-            values[column.title] = column.rows.by_well(column.name, column.way)
-        else:
-            shares = column.rows.text_shares(column.name)
-            values[column.title] = {well: text for well, (text, _) in shares.items()}
-            if not column.rows.has_lone_rows:
-                share = {well: share for well, (_, share) in shares.items()}
-                values[name_share(column.title)] = share
-    series = {
-        title: pd.Series(found, dtype=None if found else float).reindex(wells)
-        for title, found in values.items()
-    }
-    return pd.DataFrame(series, index=pd.Index(wells, name=WELL))
-
-
-def order_rows(values: Any, *, is_down: bool) -> Any:
-    """Return the order of rows by the values of a column; those without one are last.
-
-    Parameters
-    ----------
-    values
-        An array: numbers, or text.
-    """
-    import pandas as pd
-
-    known = np.flatnonzero(~pd.isna(values))
-    ranks = values[known]
-    ranks = ranks.astype(str) if ranks.dtype.kind == "O" else ranks
-    known = known[np.argsort(ranks, kind="stable")]
-    known = known[::-1] if is_down else known
-    return np.concatenate([known, np.flatnonzero(pd.isna(values))])
+        if column.way != CATEGORY:
+            found = column.rows.by_well(column.name, column.way)
+            values[column.title] = pd.Series(found, dtype=float)
+            continue
+        texts = column.rows.count_texts(column.name)
+        values[column.title] = texts["text"].astype(object)
+        if column.rows.place_columns or not column.rows.has_lone_rows:
+            values[name_share(column.title)] = 100 * texts["share"]
+    return pd.DataFrame(values, index=pd.Index(wells, name=WELL))
 
 
 def name_share(title: str) -> str:
-    """Name the column with the share of the most frequent text of another column."""
-    return f"{title}, share"
+    """Name the column with the percentage of the most frequent text of another one."""
+    return f"{title}, %"
 
 
-def count_fields(rows: WellTable) -> dict[str, float]:
-    """Count the images of each well of which there are rows, or that have no object."""
-    places = set(rows.frame[[WELL, FIELD]].drop_duplicates().itertuples(index=False))
-    counts: dict[str, float] = {}
-    for well, _ in {*map(tuple, places), *(place[:2] for place in rows.without)}:
-        counts[well] = counts.get(well, 0.0) + 1.0
-    return counts
+def name_mean(title: str) -> str:
+    """Name the column with the mean of the values of the wells of a condition."""
+    return f"{title}, mean of wells"
+
+
+def group_wells(
+    frame: Any, columns: Iterable[ResultColumn], keys: Sequence[str]
+) -> tuple[Any, Any]:
+    """Make one row of all wells of each condition; without `keys` one of each well.
+
+    Numbers are the mean of the values of the wells, which are the repetitions of an
+    experiment; texts are the most frequent of all rows of these wells.
+
+    Parameters
+    ----------
+    frame, columns
+        See `sum_up_rows`.
+    keys
+        Titles of the columns that state the condition. Wells without a value in them
+        are a condition, too.
+
+    Returns
+    -------
+    frame
+        A row for each condition; first `keys`, and the number of wells.
+    rows
+        The number of the row of each well, by its path.
+    """
+    import pandas as pd
+
+    if not keys:
+        rows = pd.Series(range(len(frame)), frame.index)
+        return frame.reset_index(drop=True), rows
+    groups = frame.groupby(list(keys), dropna=False)
+    rows = groups.ngroup()
+    texts = [
+        replace(column, rows=column.rows.regroup(rows))
+        for column in columns
+        if column.way == CATEGORY and column.title not in keys
+    ]
+    found = groups.mean(numeric_only=True).rename(columns=name_mean).reset_index()
+    found.insert(len(keys), "number of wells", groups.size().to_numpy())
+    return found.join(sum_up_rows(texts, found.index)), rows
+
+
+def compare_to_controls(frame: Any, how: str, is_negative: Any) -> Any:
+    """Express numbers of wells by those of the negative controls.
+
+    With the median m of the controls, and their median absolute deviation MAD,
+    `PERCENT` is 100 x / m, and `Z_SCORE` is (x - m) / (1.4826 MAD).
+
+    Parameters
+    ----------
+    frame
+        See `sum_up_rows`. Columns of which m, or the MAD, is 0 or missing stay as they
+        are, such as doses; the names of the others end with `how`.
+    is_negative
+        Which wells are controls.
+    """
+    numbers = frame.select_dtypes("number")
+    middle = numbers[is_negative].median()
+    if how == PERCENT:
+        unit, values = middle, 100 * numbers / middle
+    else:
+        deviation = (numbers[is_negative] - middle).abs().median()
+        unit, values = NORMAL_MAD * deviation, numbers - middle
+        values = values / unit
+    known = [title for title in numbers if unit[title] == unit[title] != 0]
+    frame = frame.assign(**{title: values[title] for title in known})
+    return frame.rename(columns={title: f"{title}, {how}" for title in known})
+
+
+def find_z_primes(frame: Any, is_negative: Any, is_positive: Any) -> dict[str, float]:
+    """Compute how well a column parts the controls, the best one first.
+
+    Z' = 1 - 3 (sd+ + sd-) / |mean+ - mean-|, with standard deviations of samples; above
+    0.5 an assay is taken for excellent.
+    """
+    numbers = frame.select_dtypes("number")
+    low, high = numbers[is_negative], numbers[is_positive]
+    primes = 1 - 3 * (low.std() + high.std()) / (high.mean() - low.mean()).abs()
+    found: dict[str, float] = primes[np.isfinite(primes)].to_dict()
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def join_conditions(rows: WellTable, conditions: Any) -> Any:
+    """Return rows as other programs get them, with the conditions of their wells.
+
+    Parameters
+    ----------
+    conditions
+        A pandas.DataFrame with the paths of wells as index.
+    """
+    joined = conditions.reindex(rows.frame[WELL]).set_axis(rows.frame.index)
+    return rows.to_frame().join(joined, rsuffix=" of the well")

@@ -28,11 +28,13 @@ from napari_ngff.plate.tables.decode_table import (
 )
 from napari_ngff.plate.tables.table import (
     LABEL,
+    PLACES,
     WELL,
     WELLS,
     is_truth,
     is_well_name,
     make_table,
+    text_categories,
 )
 from napari_ngff.store.bounded_call import call_bounded
 from napari_ngff.store.limits import check_table
@@ -51,7 +53,7 @@ SUFFIXES = (".csv", ".tsv", ".txt", ".parquet")
 """Of files that can be read as tables."""
 
 SEPARATORS = ",;\t"
-WRITTEN = (".csv", ".parquet")
+WRITTEN = (".csv", ".parquet", ".h5ad")
 QUOTED = re.compile(r"\"[^\"]*\"")
 ROW_NAMES = "\0"
 """Name of a column of numbers of rows, which is left out."""
@@ -363,12 +365,14 @@ def check_target(path: str | os.PathLike[str]) -> None:
         raise UnsupportedError(msg, remedy="Name it so.")
     if suffix == ".parquet" and find_spec("pyarrow") is None:
         raise UnsupportedError(NO_PARQUET)
+    if suffix == ".h5ad" and find_spec("anndata") is None:
+        raise UnsupportedError(NO_ANNDATA.format(where))
     with _name_path(where):
         require_writable(where)
 
 
 def write_frame(frame: Any, path: str | os.PathLike[str]) -> None:
-    """Write a table: Parquet if the name ends so, else CSV.
+    """Write a table: CSV, Parquet or AnnData, by the ending of the name.
 
     Raises
     ------
@@ -380,7 +384,9 @@ def write_frame(frame: Any, path: str | os.PathLike[str]) -> None:
     check_target(path)
     where = Path(path)
     with _name_path(where), replace_when_done(where) as aside:
-        if where.suffix.lower() != ".parquet":
+        if where.suffix.lower() == ".h5ad":
+            _to_anndata(frame).write_h5ad(aside)
+        elif where.suffix.lower() != ".parquet":
             frame.to_csv(aside, index=False)
         else:
             try:
@@ -388,6 +394,20 @@ def write_frame(frame: Any, path: str | os.PathLike[str]) -> None:
             except (TypeError, ValueError) as error:  # of pyarrow: mixed columns
                 msg = f"{where} cannot be written: {error}."
                 raise UnsupportedError(msg, remedy="Save it as CSV.") from error
+
+
+def _to_anndata(frame: Any) -> Any:
+    """Make an AnnData of numbers, whose `obs` has places and texts."""
+    import anndata
+    import pandas as pd
+
+    places = [name for name in PLACES if name in frame]
+    numbers = frame.drop(columns=places).select_dtypes("number")
+    others = frame.drop(columns=[*places, *numbers]).apply(text_categories)
+    obs = pd.concat([frame[places], others], axis=1)
+    obs = obs.set_axis([str(number) for number in range(len(obs))])
+    names = pd.DataFrame(index=list(numbers))
+    return anndata.AnnData(numbers.to_numpy(float, na_value=float("nan")), obs, names)
 
 
 @contextmanager

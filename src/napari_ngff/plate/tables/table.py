@@ -188,6 +188,19 @@ class WellTable:
         without = tuple(place for place in self.without if place[0] in wells)
         return replace(self, frame=frame, without=without)
 
+    def regroup(self, groups: Any) -> WellTable:
+        """Put rows into groups instead of wells.
+
+        Parameters
+        ----------
+        groups
+            A pandas.Series with the group of each well, by its path; rows of others
+            are of none.
+        """
+        return replace(
+            self, frame=self.frame.assign(**{WELL: self.frame[WELL].map(groups)})
+        )
+
     def of_field(self, well: str, field: str) -> WellTable:
         """Keep the rows of one image; if the table has no fields, those of its well.
 
@@ -250,20 +263,17 @@ class WellTable:
 
         Of texts that are equally frequent it is the first in the order of letters.
         """
-        return {well: text for well, (text, _) in self.text_shares(column).items()}
+        found: dict[str, str] = self.count_texts(column)["text"].to_dict()
+        return found
 
-    def text_shares(self, column: str) -> dict[str, tuple[str, float]]:
-        """Find the most frequent text of each well, and its share of those known.
-
-        See `most_frequent`.
-        """
+    def count_texts(self, column: str) -> Any:
+        """Find the "text" of `most_frequent`, and its "share" of all that are known."""
         texts = text_categories(self.frame[column])
         sizes = texts.groupby([self.frame[WELL], texts], observed=True).size()
         wells = sizes.groupby(level=0, observed=True)
         best = wells.idxmax()
-        shares = sizes[best.tolist()].to_numpy() / wells.sum().to_numpy()
-        places = zip(best.tolist(), shares.tolist(), strict=True)
-        return {well: (text, share) for (well, text), share in places}
+        found = wells.max().to_frame("share").div(wells.sum(), axis=0)
+        return found.assign(text=[text for _, text in best.tolist()])
 
     def describe_columns(self) -> tuple[tuple[str, str], ...]:
         """Summarise the rows, for people.

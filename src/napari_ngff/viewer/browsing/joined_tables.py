@@ -356,7 +356,7 @@ class JoinedTables:
         return color_numbers(values, title, is_log=is_log)
 
     def title_values(self, column: TableColumn, title: str) -> str:
-        """Say how the values of wells are made of the rows: "voxels, mean"."""
+        """Say how the rows of wells become the values of a column: "voxels, mean"."""
         table, how = self.tables[column.offer], self.find_way(column)
         # One row per well needs no word about how rows become one value.
         if how == "count":

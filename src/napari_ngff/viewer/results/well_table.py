@@ -1,11 +1,23 @@
-"""The table of results of a plate: its columns, and its rows made in a worker."""
+"""Results of a plate as a table of wells or conditions, made in a worker."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from napari_ngff.plate.results.well_results import FIELDS, ResultColumn, sum_up_wells
-from napari_ngff.plate.tables.table import CATEGORY, FIELD, LABEL
+from napari_ngff.plate.results.well_results import (
+    ResultColumn,
+    compare_to_controls,
+    find_z_primes,
+    group_wells,
+    join_conditions,
+    name_mean,
+    name_share,
+    sum_up_rows,
+)
+from napari_ngff.plate.tables.files import write_frame
+from napari_ngff.plate.tables.table import CATEGORY, FIELD, LABEL, WELL
+from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.services.latest_task import LatestTask
 from napari_ngff.viewer.services.window import Signal
 
@@ -15,84 +27,221 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.browsing.joined_tables import JoinedTables, TableColumn
     from napari_ngff.viewer.browsing.plate_tables import PlateTables
 
+MOST_VALUES = 500
+"""Controls can be chosen among so many values of a column."""
 
-def list_result_columns(joined: JoinedTables) -> list[ResultColumn]:
-    """List what results show: a value of each column of all tables, and numbers."""
-    listed = list[ResultColumn]()
-    titles, counted = joined.list_columns(), set[Any]()
-    for column, title in titles.items():
-        offer, way = column.offer, joined.find_way(column)
-        rows = joined.rows_that_count(offer, in_all_wells=True)
-        if FIELD in rows.place_columns and offer not in counted:
-            counted.add(offer)
-            named = f"{FIELDS} ({offer.title})" if len(joined.tables) > 1 else FIELDS
-            meaning = describe_column(joined, column, FIELDS)
-            listed.append(ResultColumn(named, meaning, rows, FIELD, FIELDS))
-        full = joined.title_values(column, title)
-        meaning = describe_column(joined, column, way)
-        listed.append(ResultColumn(full, meaning, rows, column.name, way))
-    return listed
+MOST_SHOWN = 3
+"""Columns whose Z' is in the line below the table; the head of each column has it."""
+
+CONTROLS = "controls-of-plates"
+"""Name of the note in the user's data with the controls of each plate."""
+
+Control = tuple[str, str]
+"""A column of text, and its value in the wells that are controls."""
 
 
-def describe_column(joined: JoinedTables, column: TableColumn, way: str) -> str:
-    """Say what the values of a column are of, in whole sentences."""
-    table = joined.tables[column.offer]
-    noun = table.row_noun
-    text = f"{column.name} of the well, from {column.offer.title}."
-    if way == FIELDS:
-        text = f"Images of the well in {column.offer.title}."
-    elif column.name == LABEL and way == "sum":
-        text = f"Objects of all images of the well in {column.offer.title}."
-    elif column.name == LABEL:
-        text = f"The {way} of the numbers of objects of the images of the well."
-    elif way == CATEGORY and not table.has_lone_rows:
-        text = f"{column.name}: the most frequent of all {noun}, with its share."
-    elif way != CATEGORY and not table.has_lone_rows:
-        text = f"{column.name}: {way} of all {noun} of the well."
-    if joined.hidden and table.acquisition_column:
-        text += f" Acquisition: {' + '.join(joined.shown)}."
-    if joined.text.strip():
-        text += f" Only rows that meet the filter count: {joined.text.strip()}."
-    return text
+@dataclass(frozen=True, slots=True)
+class ResultChoice:
+    """What a person asks of the table.
+
+    Attributes
+    ----------
+    keys
+        Columns that state a condition, which is a row; () for a row for each well.
+    shown_as
+        How values are compared to negative controls; "" for not.
+    controls
+        The negative controls and the positive ones; None where they are not chosen.
+    """
+
+    keys: tuple[str, ...] = ()
+    shown_as: str = ""
+    controls: tuple[Control | None, Control | None] = (None, None)
 
 
-class ResultTable:
-    """The results of the tables of a plate; made in a worker, the latest counts.
+@dataclass(frozen=True, slots=True, eq=False)
+class WellResults:
+    """The table as it is shown.
 
     Attributes
     ----------
     frame
-        A pandas.DataFrame as of `sum_up_wells`; None before there is one.
-    columns
-        What it has.
-    problem
-        Why there is none; "" where there is.
+        A pandas.DataFrame.
+    rows
+        The number of the row of each well, by its path.
+    meanings
+        What the values of a column are of, by its title.
+    keys
+        Columns that can state a condition.
+    controls
+        Values of columns of text.
+    note
+        A sentence about the rows.
+    """
+
+    frame: Any = None
+    rows: Any = None
+    meanings: dict[str, str] = field(default_factory=dict)
+    keys: tuple[str, ...] = ()
+    controls: tuple[Control, ...] = ()
+    note: str = ""
+
+
+def list_result_columns(joined: JoinedTables) -> list[ResultColumn]:
+    """List a value of each column of all tables, and the numbers of images."""
+    listed, titles = list[ResultColumn](), joined.list_columns()
+    tables_of_images = [x for x in joined.tables.values() if FIELD in x.place_columns]
+    for offer in joined.tables:
+        rows = joined.rows_that_count(offer, in_all_wells=True)
+        if FIELD in rows.place_columns:
+            text = f"Images of the well. Table: {offer.title}."
+            title, name = "number of images", rows.place_columns[-1]
+            title += f" ({offer.title})" if len(tables_of_images) > 1 else ""
+            listed.append(ResultColumn(title, text, rows, name, "count"))
+        for column in (each for each in titles if each.offer == offer):
+            title = joined.title_values(column, titles[column])
+            text, way = describe_column(joined, column), joined.find_way(column)
+            listed.append(ResultColumn(title, text, rows, column.name, way))
+    return listed
+
+
+def describe_column(joined: JoinedTables, column: TableColumn) -> str:
+    """State what the values of a column are of, in whole sentences."""
+    table, way = joined.tables[column.offer], joined.find_way(column)
+    text = f"The {way} of {column.name} of all {table.row_noun} of the well."
+    if column.name == LABEL:
+        text = f"The {way} of the numbers of objects of the images of the well."
+    elif table.has_lone_rows:
+        text = f"The {column.name} of the well."
+    text += f" Table: {column.offer.title}."
+    if joined.hidden and table.acquisition_column:
+        text += f" Acquisition: {' + '.join(joined.shown)}."
+    return text + (f" Filter: {joined.text.strip()}." if joined.text.strip() else "")
+
+
+def make_results(
+    joined: JoinedTables, meant: frozenset[str] | None, choice: ResultChoice
+) -> WellResults:
+    """Make the table: for a worker, since it takes long for many rows.
+
+    Controls count whatever wells the filter means.
+
+    Parameters
+    ----------
+    meant
+        Paths of these wells; None for all.
+    """
+    import pandas as pd
+
+    columns, paths = list_result_columns(joined), joined.paths
+    frame = sum_up_rows(columns, paths)
+    meanings = {column.title: column.meaning for column in columns}
+    texts = [column.title for column in columns if column.way == CATEGORY]
+    meanings |= {name_share(x): f"Its share, in percent. {meanings[x]}" for x in texts}
+    values = ((x, sorted(frame[x].dropna().unique())[:MOST_VALUES]) for x in texts)
+    controls = tuple((title, value) for title, found in values for value in found)
+    negative, positive = (
+        None if each not in controls else frame[each[0]] == each[1]
+        for each in choice.controls
+    )
+    wells = [path for path in paths if meant is None or path in meant]
+    note = f"{len(wells):,} of {len(paths):,} wells."
+    if negative is not None and positive is not None:
+        primes = find_z_primes(frame, negative, positive)
+        meanings |= {x: f"{meanings[x]} Z': {primes[x]:.2f}." for x in primes}
+        best = [f"{x} {primes[x]:.2f}" for x in primes][:MOST_SHOWN]
+        note += f" Z' of the controls: {', '.join(best) or 'not defined'}."
+    if choice.shown_as and negative is not None:
+        titles = frame.columns
+        frame = compare_to_controls(frame, choice.shown_as, negative)
+        pairs = zip(frame.columns, titles, strict=True)
+        meanings |= {x: f"{meanings[y]} As {choice.shown_as}." for x, y in pairs}
+    keys = [key for key in choice.keys if key in frame]
+    frame, rows = group_wells(frame.loc[wells], columns, keys)
+    meanings |= {name_mean(x): f"Mean of wells. {meanings[x]}" for x in meanings}
+    if not keys:
+        names = {well.path: well.name for well in joined.plate.wells}
+        # Sorted as on the map: A2 before A10.
+        frame.insert(0, WELL, pd.Categorical([names[x] for x in wells], names.values()))
+    offered = [x.title for x in columns if x.title in texts or not x.rows.place_columns]
+    return WellResults(frame, rows, meanings, tuple(offered), controls, note)
+
+
+def join_objects(joined: JoinedTables) -> Any:
+    """Return the objects that count as other programs get them, with all conditions.
+
+    Raises
+    ------
+    ValueError
+        Where there is no table of objects.
+    """
+    objects, columns = joined.find_objects(), list_result_columns(joined)
+    if objects is None:
+        raise ValueError("There is no table of objects.")
+    offer = next(x for x, table in joined.tables.items() if table is objects)
+    conditions = [column for column in columns if not column.rows.place_columns]
+    rows = joined.rows_that_count(offer)
+    return join_conditions(rows, sum_up_rows(conditions, joined.paths))
+
+
+class ResultTable:
+    """The results of a plate, as a person asks for them; the latest counts.
+
+    Attributes
+    ----------
+    choice
+        What is asked for.
+    shown
+        The table.
+    note
+        What the user is told about it.
     """
 
     changed = Signal()
     """Emitted when other results are shown."""
 
     def __init__(self, is_alive: Callable[[], bool]) -> None:
-        self.frame: Any = None
-        self.columns: list[ResultColumn] = []
-        self.problem = ""
-        self._task = LatestTask(is_alive)
+        self.choice, self.shown, self.note = ResultChoice(), WellResults(), ""
+        self._tables: PlateTables | None = None
+        self._task, self._saving = LatestTask(is_alive), LatestTask(is_alive)
 
     def show(self, tables: PlateTables) -> None:
-        """Show the results of the tables as they are now."""
-        joined, chosen = tables.joined, tables.view.wells
-        wells = [path for path in joined.paths if chosen is None or path in chosen]
+        """Show the results of the tables as they are now; controls as the last time."""
+        if tables is not self._tables:
+            self._tables = tables
+            known = (settings.read_note(CONTROLS) or {}).get(str(tables.browser.node))
+            first, second = (x and (x[0], x[1]) for x in known or (None, None))
+            self.choice = ResultChoice(controls=(first, second))
+        joined, meant, choice = tables.joined, tables.view.wells, self.choice
+        self._task.start(
+            lambda _: make_results(joined, meant, choice), self._take, self._say
+        )
 
-        def sum_up() -> tuple[Any, list[ResultColumn]]:
-            columns = list_result_columns(joined)
-            return sum_up_wells(columns, wells), columns
+    def choose(self, **changes: Any) -> None:
+        """Ask for something else; see `ResultChoice`."""
+        self.choice = replace(self.choice, **changes)
+        if self._tables is not None:
+            if "controls" in changes:
+                noted = {str(self._tables.browser.node): self.choice.controls}
+                settings.change_note(CONTROLS, lambda known: {**(known or {}), **noted})
+            self.show(self._tables)
 
-        self._task.start(lambda _: sum_up(), self._take, self._fail)
+    def save(self, path: str, *, of_objects: bool) -> None:
+        """Write the rows, or all objects with the conditions of their wells."""
+        frame, tables = self.shown.frame, self._tables
+        assert tables is not None
 
-    def _take(self, found: tuple[Any, list[ResultColumn]]) -> None:
-        (self.frame, self.columns), self.problem = found, ""
-        self.changed.emit()
+        def write() -> str:
+            rows = join_objects(tables.joined) if of_objects else frame
+            write_frame(rows, path)
+            return f"{len(rows):,} rows are in {path}."
 
-    def _fail(self, reason: str) -> None:
-        self.problem = reason
+        self._saving.start(lambda _: write(), self._say, self._say)
+
+    def _take(self, found: WellResults) -> None:
+        self.shown = found
+        self._say(found.note)
+
+    def _say(self, text: str) -> None:
+        self.note = text
         self.changed.emit()

@@ -72,28 +72,28 @@ def make_default_reader() -> None:
 
 def is_default_offered() -> bool:
     """Return whether the user was asked to make this plugin the default reader."""
-    return bool(_read_note(OFFERED))
+    return bool(read_note(OFFERED))
 
 
 def note_default_offered() -> None:
     """Remember that the user was asked, so that it happens once."""
-    _change_note(OFFERED, lambda _: True)
+    change_note(OFFERED, lambda _: True)
 
 
 def last_tool() -> dict[str, Any]:
     """Return the tool and the brush of the last painting; {} for none."""
-    tool = _read_note(TOOL)
+    tool = read_note(TOOL)
     return tool if isinstance(tool, dict) else {}
 
 
 def note_tool(tool: dict[str, Any]) -> None:
     """Remember the tool and the brush, also for the next start of napari."""
-    _change_note(TOOL, lambda _: tool)
+    change_note(TOOL, lambda _: tool)
 
 
 def recent_addresses() -> list[str]:
     """Return the addresses that were opened last, the newest first."""
-    return _list_addresses(_read_note(ADDRESSES))
+    return _list_addresses(read_note(ADDRESSES))
 
 
 def _list_addresses(content: Any) -> list[str]:
@@ -108,27 +108,29 @@ def note_address(address: str) -> None:
     public = public_address(address).rstrip("/")
     if MARK not in public:
         return
-    _change_note(
+    change_note(
         ADDRESSES, lambda known: _list_addresses([public, *_list_addresses(known)])
     )
 
 
 def forget_addresses() -> None:
     """Forget which addresses were opened."""
-    _change_note(ADDRESSES, lambda _: [])
+    change_note(ADDRESSES, lambda _: [])
 
 
 def _note_document(name: str) -> SharedDocument:
     return SharedDocument(data_folder() / f"{name}.json", replaceable=True)
 
 
-def _read_note(name: str) -> Any:
+def read_note(name: str) -> Any:
+    """Read a small note in the user's data; None where there is none."""
     with suppress(OSError):
         return _note_document(name).read()
     return None
 
 
-def _change_note(name: str, edit: Callable[[Any], Any]) -> None:
+def change_note(name: str, edit: Callable[[Any], Any]) -> None:
+    """Change a small note in the user's data."""
     with suppress(OSError):  # at worst it is not remembered
         _note_document(name).change(edit)
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from qtpy.QtCore import (  # type: ignore[attr-defined]
-    QAbstractTableModel,
     QItemSelectionModel,
     QModelIndex,
     Qt,
@@ -15,12 +14,10 @@ from qtpy.QtCore import (  # type: ignore[attr-defined]
 )
 from qtpy.QtGui import QPainter
 from qtpy.QtWidgets import (
-    QAbstractItemView,
     QCheckBox,
     QLabel,
     QLineEdit,
     QPushButton,
-    QTableView,
     QVBoxLayout,
     QWidget,
 )
@@ -43,6 +40,7 @@ from napari_ngff.widgets.connections import (
     connect_while_alive,
     filled_row,
 )
+from napari_ngff.widgets.frame_model import FrameModel, view_rows
 from napari_ngff.widgets.theme_look import ThemeColors
 
 if TYPE_CHECKING:
@@ -59,25 +57,17 @@ LEAST_ROWS = 7
 ORDERS = Qt.SortOrder.AscendingOrder, Qt.SortOrder.DescendingOrder
 
 
-class ObjectModel(QAbstractTableModel):
+class ObjectModel(FrameModel):
     """The rows of an `ObjectList`, as Qt asks for them."""
-
-    frame: Any = None
 
     def __init__(self, objects: ObjectList, parent: QWidget) -> None:
         super().__init__(parent)
         self._objects = objects
 
-    def showRows(self, frame: Any) -> None:
-        """Show other rows; None for none."""
-        self.beginResetModel()
-        self.frame = frame
-        self.endResetModel()
-
     @property
     def columns(self) -> list[str]:
         """The names of the columns."""
-        return [LABEL, CLASS] if self.frame is None else list(self.frame.columns)
+        return [LABEL, CLASS] if self.frame is None else super().columns
 
     def labelAt(self, index: QModelIndex) -> int:
         """Return the id of an object; 0 for none."""
@@ -90,35 +80,14 @@ class ObjectModel(QAbstractTableModel):
         places = np.flatnonzero(self.frame[LABEL].to_numpy() == label)
         return int(places[0]) if len(places) else -1
 
-    # Overrides of Qt.
-
-    def rowCount(self, parent: QModelIndex | None = None) -> int:
-        """Count the objects."""
-        is_cell = self.frame is None or (parent is not None and parent.isValid())
-        return 0 if is_cell else len(self.frame)
-
-    def columnCount(self, parent: QModelIndex | None = None) -> int:
-        """Count the columns."""
-        return len(self.columns)
-
-    def headerData(self, section: int, orientation: Any, role: int = 0) -> Any:
-        """Name the columns."""
-        texts = Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole
-        is_text = orientation == Qt.Orientation.Horizontal and role in texts
-        return self.columns[section] if is_text else None
-
     def data(self, index: QModelIndex, role: int = 0) -> Any:
         """Return the text of a cell."""
-        if role != Qt.ItemDataRole.DisplayRole:
-            return None
         # Classes as they are now, not as when rows were put in order.
-        if self.columns[index.column()] == CLASS:
+        is_class = self.columns[index.column()] == CLASS
+        if is_class and role == Qt.ItemDataRole.DisplayRole:
             known = self._objects.classes.class_of
             return known.get(self.labelAt(index), NO_CLASS_NAME)
-        value = self.frame.iat[index.row(), index.column()]
-        if isinstance(value, float):
-            return "" if np.isnan(value) else f"{value:.6g}"
-        return "" if value is None else str(value)
+        return super().data(index, role)
 
 
 class ObjectLegend(QWidget):
@@ -170,8 +139,8 @@ class ObjectTable(QWidget):
         self.log.setToolTip("Logarithmic colours.")
         self.legend = ObjectLegend(viewer, self)
         self.model = ObjectModel(self.objects, self)
-        self.view: Any = QTableView(self)
-        self.view.setToolTip("Click an object to choose it and go there.")
+        tip = "Click an object to choose it and go there."
+        self.view: Any = view_rows(self, self.model, "Objects", tip)
         self.note = QLabel(self)
         self.read = QPushButton("List objects", self)
         self.read.setToolTip("Reads all objects of the labels, with their sizes.")
@@ -190,20 +159,9 @@ class ObjectTable(QWidget):
         self._show_rows()
 
     def _build_layout(self) -> None:
-        view, mode = self.view, QAbstractItemView
-        view.setModel(self.model)
+        view = self.view
         CanvasKeys(view)
-        view.setAccessibleName("Objects")
-        view.setSelectionBehavior(mode.SelectionBehavior.SelectRows)
-        view.setSelectionMode(mode.SelectionMode.ExtendedSelection)
-        view.setTabKeyNavigation(False)
-        view.verticalHeader().hide()
-        view.verticalHeader().setDefaultSectionSize(
-            view.fontMetrics().height() * 3 // 2
-        )
         header = view.horizontalHeader()
-        # Of the rows that are seen, not of a million.
-        header.setResizeContentsPrecision(0)
         header.setSectionsClickable(True)
         header.setSortIndicatorShown(True)
         header.setSortIndicator(0, ORDERS[0])

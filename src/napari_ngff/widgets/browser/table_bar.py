@@ -146,7 +146,8 @@ class TableBar(QWidget):
                     row.addWidget(widget, int(widget is wide))
             corner = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignTop
             row.setAlignment(self.save_button, corner)  # where it is in this row
-            row.setAlignment(self.results, Qt.AlignmentFlag.AlignTop)
+            left = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop
+            row.setAlignment(self.results, left)
             layout.addLayout(row)
         for widget in (
             self.results,

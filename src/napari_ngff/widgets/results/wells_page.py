@@ -1,4 +1,4 @@
-"""The page *Wells*: a row for each well, with a value of each column of all tables."""
+"""The page *Wells*: a row for each well or condition, with values of all tables."""
 
 from __future__ import annotations
 
@@ -6,157 +6,126 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from qtpy.QtCore import (
-    QAbstractTableModel,
     QItemSelection,
     QItemSelectionModel,
     QModelIndex,
+    QSignalBlocker,
     Qt,
 )
-from qtpy.QtWidgets import QAbstractItemView, QLabel, QTableView, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QLabel, QMenu, QVBoxLayout, QWidget
 
-from napari_ngff.plate.results.well_results import name_share, order_rows
+from napari_ngff.plate.results.well_results import PERCENT, Z_SCORE
 from napari_ngff.viewer.results.well_table import ResultTable
-from napari_ngff.widgets.connections import alive_check, connect_while_alive
+from napari_ngff.widgets.browser.controls import make_caption
+from napari_ngff.widgets.browser.table_bar import fill_box
+from napari_ngff.widgets.connections import (
+    alive_check,
+    choice_box,
+    connect_while_alive,
+    enable_if,
+    filled_row,
+    make_buttons,
+)
+from napari_ngff.widgets.dialogs import ask_table_file
+from napari_ngff.widgets.frame_model import FrameModel, view_rows
 from napari_ngff.widgets.results.results_page import ResultsPage
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
+    from qtpy.QtGui import QAction  # type: ignore[attr-defined]
 
     from napari_ngff.viewer.browsing.plate_tables import PlateTables
 
-NAME = "well"
-TEXT, TIP = Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole
-ALIGN = Qt.ItemDataRole.TextAlignmentRole
-RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 SELECT = QItemSelectionModel.SelectionFlag
+SHOWN_AS = {how: f"show {how}" for how in (PERCENT, Z_SCORE)}
+CONTROLS = "negative controls", "positive controls"
+WIDEST = 220
+"""Pixels of a column; its tool tip has the whole title."""
 
-
-class ResultModel(QAbstractTableModel):
-    """The rows of a `ResultTable` in an order, as Qt asks for them."""
-
-    def __init__(self, results: ResultTable, parent: QWidget) -> None:
-        super().__init__(parent)
-        self._results = results
-        self._names: dict[str, str] = {}
-        self._order: Any = np.arange(0)
-        self._sorting = 0, False
-        self._values: list[Any] = []
-
-    def showRows(self, names: dict[str, str]) -> None:
-        """Show the results as they are now; `names` of wells by their paths."""
-        frame = self._results.frame
-        self.beginResetModel()
-        self._names = names
-        self._values = [np.array([names[path] for path in frame.index], object)]
-        self._values += [frame[x.title].to_numpy() for x in self._results.columns]
-        self._put_in_order()
-        self.endResetModel()
-
-    def sort(self, column: int, order: Any = Qt.SortOrder.AscendingOrder) -> None:
-        """Put rows in the order of a column; missing values are last."""
-        self._sorting = column, order == Qt.SortOrder.DescendingOrder
-        self.beginResetModel()
-        self._put_in_order()
-        self.endResetModel()
-
-    def _put_in_order(self) -> None:
-        column, is_down = self._sorting
-        if not self._values:
-            return
-        # Wells are in the order of the map already.
-        has_column = 0 < column < len(self._values)
-        values = self._values[column] if has_column else np.arange(len(self._values[0]))
-        self._order = order_rows(values, is_down=is_down)
-
-    def wellAt(self, row: int) -> str:
-        """Return the path of the well of a row."""
-        return str(self._results.frame.index[self._order[row]])
-
-    def rowsOf(self, wells: frozenset[str]) -> list[int]:
-        """Return the rows of wells."""
-        if self._results.frame is None:
-            return []
-        found = self._results.frame.index.isin(wells)[self._order]
-        return [int(row) for row in np.flatnonzero(found)]
-
-    # Overrides of Qt.
-
-    def rowCount(self, parent: QModelIndex | None = None) -> int:
-        """Count the wells."""
-        is_cell = parent is not None and parent.isValid()
-        return 0 if is_cell else len(self._order)
-
-    def columnCount(self, parent: QModelIndex | None = None) -> int:
-        """Count the columns."""
-        return len(self._values)
-
-    def headerData(self, section: int, orientation: Any, role: int = 0) -> Any:
-        """Name the columns; the tool tip says what their values are of."""
-        if orientation != Qt.Orientation.Horizontal or role not in (TEXT, TIP):
-            return None
-        if section == 0:
-            return NAME
-        column = self._results.columns[section - 1]
-        return column.title if role == TEXT else f"{column.title}\n{column.meaning}"
-
-    def data(self, index: QModelIndex, role: int = 0) -> Any:
-        """Return the text of a cell: a number, or a text with its share."""
-        section = index.column()
-        if role == ALIGN and self._values[section].dtype.kind != "O":
-            return RIGHT
-        if role != TEXT:
-            return None
-        place = self._order[index.row()]
-        value = self._values[section][place]
-        if value is None or value != value:
-            return ""
-        if section and not isinstance(value, str):
-            return f"{value:.6g}"
-        frame = self._results.frame
-        share = name_share(self._results.columns[section - 1].title) if section else ""
-        if share not in frame:
-            return value
-        return f"{value} {100 * frame[share].iat[place]:.0f} %"
+THESE, OBJECTS = "These rows…", "Objects with conditions…"
 
 
 class WellsPage(ResultsPage):
-    """Lists wells with a value of each column; a double click goes to one."""
+    """Lists wells or conditions; a double click goes to them."""
 
     def __init__(self, viewer: ViewerModel, parent: QWidget | None = None) -> None:
         super().__init__(viewer, parent)
         self.results = ResultTable(alive_check(self))
-        self.model = ResultModel(self.results, self)
-        self.view: Any = QTableView(self)
+        self._seen = self.results.shown
+        self.model = FrameModel(self)
+        tip = "Double-click a row, or press Enter on it, to go there."
+        self.view: Any = view_rows(self, self.model, "Wells", tip)
+        self.keys, self.save = make_buttons(
+            self,
+            ("", "Rows are wells, or conditions by the columns that you choose.", None),
+            ("Save…", "As CSV, Parquet or AnnData", None),
+        )
+        self.shown_as = choice_box(self, "Show values as", "Needs negative controls")
+        tip = "wells with this text in this column"
+        self.controls = [choice_box(self, name, f"{name}: {tip}") for name in CONTROLS]
         self.note = QLabel(self)
         self.note.setWordWrap(True)
-        self._is_following = False
+        self.key_menu, self.save_menu = QMenu(self.keys), QMenu(self.save)
+        self.keys.setMenu(self.key_menu)
+        self.save.setMenu(self.save_menu)
+        self.key_menu.triggered.connect(self._on_key)
+        self.save_menu.triggered.connect(self._on_save)
+        for title in (THESE, OBJECTS):
+            self.save_menu.addAction(title)
+        for box in (self.shown_as, *self.controls):
+            box.activated.connect(self._on_choice)
         self._build_layout()
-        self._selection: Any = self.view.selectionModel()
-        connect_while_alive(self.results.changed, self, self._show_rows)
-        self._connect_view()
-
-    def _connect_view(self) -> None:
-        self.view.activated.connect(self._on_activated)
-        self._selection.selectionChanged.connect(self._on_selected)
+        connect_while_alive(self.results.changed, self, self._show_results)
 
     def _build_layout(self) -> None:
-        view, mode = self.view, QAbstractItemView
-        view.setModel(self.model)
-        view.setAccessibleName("Wells")
-        view.setToolTip("Double-click a row to go to its well.")
-        view.setSelectionBehavior(mode.SelectionBehavior.SelectRows)
-        view.setSelectionMode(mode.SelectionMode.ExtendedSelection)
-        view.setTabKeyNavigation(False)
-        view.verticalHeader().hide()
-        height = view.fontMetrics().height() * 3 // 2
-        view.verticalHeader().setDefaultSectionSize(height)
-        # Of the rows that are seen, not of all.
-        view.horizontalHeader().setResizeContentsPrecision(0)
-        view.setSortingEnabled(True)
-        view.sortByColumn(0, Qt.SortOrder.AscendingOrder)
+        self.view.horizontalHeader().setMaximumSectionSize(WIDEST)
+        self.view.setSortingEnabled(True)
+        self.view.sortByColumn(0, Qt.SortOrder.AscendingOrder)
+        self.view.activated.connect(self._on_activated)
+        self.view.selectionModel().selectionChanged.connect(self._on_selected)
+        self.model.modelReset.connect(self.followWells)
+        caption = make_caption("Controls:", self.controls[0], self)
         layout = QVBoxLayout(self)
-        layout.addWidget(view, 1)
+        layout.setContentsMargins(4, 4, 4, 4)
+        row = filled_row(self.keys, self.shown_as, self.save, wide=self.shown_as)
+        layout.addLayout(row)
+        layout.addLayout(filled_row(caption, *self.controls, wide=self.controls[1]))
+        layout.addWidget(self.view, 1)
         layout.addWidget(self.note)
+
+    # What a person does.
+
+    def _on_key(self, action: QAction) -> None:
+        keys = [x.text() for x in self.key_menu.actions() if x.isChecked()]
+        self.results.choose(keys=tuple(keys))
+
+    def _on_choice(self, _: int) -> None:
+        controls = tuple(box.currentData() for box in self.controls)
+        shown_as = self.shown_as.currentData() or ""
+        self.results.choose(shown_as=shown_as, controls=controls)
+
+    def _on_save(self, action: QAction) -> None:
+        path = ask_table_file(self)
+        if path:
+            self.results.save(path, of_objects=action.text() == OBJECTS)
+
+    def _on_activated(self, index: QModelIndex) -> None:
+        wells = self._wells_of([index])
+        if self.tables is not None and len(wells) == 1:
+            self.tables.browser.show_well(wells[0])
+        elif self.tables is not None:
+            self.tables.browser.show_mosaic(wells)
+
+    def _on_selected(self, _: Any, __: Any) -> None:
+        if self.tables is not None:
+            chosen = self.view.selectionModel().selectedRows()
+            self.tables.browser.select_wells(self._wells_of(chosen))
+
+    def _wells_of(self, indices: list[QModelIndex]) -> list[str]:
+        rows, places = self.results.shown.rows, [x.row() for x in indices]
+        return list(rows.index[rows.isin(self.model.frame.index[places])])
+
+    # What happens elsewhere.
 
     def followTables(self, tables: PlateTables) -> None:
         """Show the results of the tables as they are now."""
@@ -164,40 +133,44 @@ class WellsPage(ResultsPage):
 
     def followWells(self) -> None:
         """Select the rows of the wells that are selected on the map."""
-        if self.tables is None or self._is_following:
+        if self.tables is None or self.model.frame is None:
             return
-        rows = self.model.rowsOf(self.tables.browser.selected_wells)
-        chosen = QItemSelection()
-        for row in rows:
-            chosen.select(self.model.index(row, 0), self.model.index(row, 0))
-        self._is_following = True
-        self._selection.select(chosen, SELECT.ClearAndSelect | SELECT.Rows)
-        if rows:
-            self.view.scrollTo(self.model.index(rows[0], 0))
-        self._is_following = False
+        rows, selected = self.results.shown.rows, QItemSelection()
+        meant = rows[rows.index.isin(self.tables.browser.selected_wells)]
+        places = np.flatnonzero(self.model.frame.index.isin(meant))
+        for place in map(int, places):
+            selected.select(self.model.index(place, 0), self.model.index(place, 0))
+        selection = self.view.selectionModel()
+        # Else the other wells of a condition would be selected on the map.
+        blocker = QSignalBlocker(selection)
+        selection.select(selected, SELECT.ClearAndSelect | SELECT.Rows)
+        blocker.unblock()
+        self.view.viewport().update()
+        if len(places) == 1:
+            self.view.scrollTo(self.model.index(int(places[0]), 0))
 
-    def _show_rows(self) -> None:
-        if self.tables is None or self.results.frame is None:
+    def _show_results(self) -> None:
+        shown, choice = self.results.shown, self.results.choice
+        self.note.setText(self.results.note)
+        if shown is self._seen:
             return
-        wells = self.tables.browser.map.wells
-        self.model.showRows({well.path: well.name for well in wells})
+        self._seen = shown
+        keys = [key for key in choice.keys if key in shown.keys]
+        self.keys.setText(f"Rows: {' + '.join(keys) or 'wells'}")
+        self.key_menu.clear()
+        for key in shown.keys:
+            action: QAction = self.key_menu.addAction(key)
+            action.setCheckable(True)
+            action.setChecked(key in keys)
+        titles = {control: " = ".join(control) for control in shown.controls}
+        for at, (box, chosen) in enumerate(
+            zip(self.controls, choice.controls, strict=True)
+        ):
+            known = chosen if chosen in titles else None
+            fill_box(box, titles, known, f"no {CONTROLS[at]}")
+        fill_box(self.shown_as, SHOWN_AS, choice.shown_as or None, "show values")
+        lack = "Choose negative controls first."
+        enable_if(choice.controls[0] in titles, self.shown_as, lack)
+        self.model.meanings = shown.meanings
+        self.model.showRows(shown.frame)
         self.view.resizeColumnsToContents()
-        count, total = self.model.rowCount(), len(wells)
-        shown = (
-            f"{count:,} of {total:,} wells." if count < total else f"{total:,} wells."
-        )
-        self.note.setText(self.results.problem or shown)
-        self.followWells()
-
-    def _on_activated(self, index: QModelIndex) -> None:
-        if self.tables is not None:
-            self.tables.browser.show_well(self.model.wellAt(index.row()))
-
-    def _on_selected(self, _: Any, __: Any) -> None:
-        """Select the wells of the selected rows on the map."""
-        if self.tables is None or self._is_following:
-            return
-        rows = self._selection.selectedRows()
-        self._is_following = True
-        self.tables.browser.select_wells(self.model.wellAt(x.row()) for x in rows)
-        self._is_following = False
