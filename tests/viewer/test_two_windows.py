@@ -18,6 +18,7 @@ from napari_ngff.store.write import folder_transaction
 from napari_ngff.viewer.browsing.recovery import discard_journal, open_journal
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import new_labels
+from napari_ngff.viewer.painting.object_edits import find_new_id
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.samples import write_image
 
@@ -257,6 +258,45 @@ def test_a_window_follows_the_type_that_another_has_widened(folder, reported):
     assert mine.saver.save_now()
     assert not (stored(folder)[row(14)] == 71).any()
     assert (stored(folder)[row(12)] == LARGE).all()
+
+
+@pytest.mark.parametrize("place", [(5, 5), (5, 200)], ids=["same", "other"])
+def test_two_windows_that_take_one_new_id_are_told(folder, reported, place):
+    first, second = opened(folder), opened(folder)
+    label = find_new_id(first, first.canvas)
+    assert find_new_id(second, second.canvas) == label
+    first.data_setitem(([0], [5], [5]), label)
+    second.data_setitem(tuple([x] for x in (0, *place)), label)
+    assert first.saver.save_now()
+    assert not second.saver.save_now()
+    assert f"ids were new here: {label}. Undo your strokes" in reported[-1]
+    assert np.asarray(second.data[0])[0, 5, 5] == label
+    second.undo()
+    fresh = find_new_id(second, second.canvas)
+    assert fresh > label
+    second.data_setitem(tuple([x] for x in (0, 200, *place[1:])), fresh)
+    assert second.saver.save_now(), reported
+    stored = np.asarray(opened(folder).data[0])
+    assert np.argwhere(stored == label).tolist() == [[0, 5, 5]]
+    assert np.argwhere(stored == fresh).tolist() == [[0, 200, place[1]]]
+
+
+def test_objects_that_get_one_id_knowingly_are_one(tmp_path, reported):
+    path = tmp_path / "film.ome.zarr"
+    write_image(path, shape=(4, 32, 32))
+    first, second = opened(path), opened(path)
+    label = find_new_id(second, second.canvas)
+    first.data_setitem(([0], [5], [5]), label + 1)
+    assert first.saver.save_now()
+    second.data_setitem(([1], [5], [5]), label)
+    assert second.saver.save_now(), "another id"
+    first.data_setitem(([2], [5], [5]), label + 2)
+    assert first.saver.save_now()
+    second.data_setitem(([3], [5], [5]), label + 2)
+    assert not second.saver.save_now()
+    assert second.saver.save_now(), reported
+    stored = np.asarray(opened(path).data[0])
+    assert np.argwhere(stored == label + 2).tolist() == [[2, 5, 5], [3, 5, 5]]
 
 
 def test_labels_that_another_window_replaced_are_not_written_into(folder, reported):

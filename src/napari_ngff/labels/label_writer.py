@@ -44,6 +44,7 @@ from napari_ngff.labels.saving.save_run import (
 )
 from napari_ngff.labels.saving.snapshot import Snapshot, touched_cells
 from napari_ngff.labels.saving.validate_saved import find_errors
+from napari_ngff.labels.used_labels import StoredLabels
 from napari_ngff.store.arrays.array_writer import ArrayWriter, require_encodable
 from napari_ngff.store.arrays.boxes import AxisOrder, Cell, box_of
 from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
@@ -51,6 +52,7 @@ from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.pyramids.level_reduction import LevelReduction, Method
 from napari_ngff.store.pyramids.pyramid import LevelSource
+from napari_ngff.store.sources.read_ahead import is_remote
 from napari_ngff.store.sources.source import ReadLog
 from napari_ngff.store.write.begin import begin_transaction
 
@@ -62,6 +64,11 @@ if TYPE_CHECKING:
     from napari_ngff.labels.journal import Journal
     from napari_ngff.labels.saving.journal_records import JournalContent
     from napari_ngff.metadata.model import Problem
+
+TAKEN = (
+    "{} has objects of another window whose ids were new here: {}. Undo your strokes,"
+    " and paint them with a new id; or save again to make them part of these objects."
+)
 
 
 class LabelWriter:
@@ -315,15 +322,11 @@ class LabelWriter:
             Where the system refuses to write. What was not written is still unsaved,
             and saving again goes on from there.
         """
-        if self._follow_type() and self.has_unsaved:
+        conflict = self._find_conflict()
+        if conflict and self.has_unsaved:
             # As any change of another window, it is shown before edits go over it.
             state = SaveRun(progress, cancel)
-            state.note_refused(
-                ConflictError(
-                    f"{self.transaction.root}/{self.arrays[0].path} was changed by"
-                    f" another program: its type is {self.arrays[0].dtype} now."
-                )
-            )
+            state.note_refused(ConflictError(conflict))
             return state.make_outcome((), False)
         # A tuple of this moment: painting goes on while it is saved.
         edits, idle = self.canvas.edits, not self.has_unsaved
@@ -374,6 +377,30 @@ class LabelWriter:
         if not self.transaction.uncommitted:
             state.blocks, self._waiting = self._waiting, 0
         return state.make_outcome(new, idle)
+
+    def _find_conflict(self) -> str:
+        """State what others did to the labels as a whole; "" where they did nothing."""
+        where = f"{self.transaction.root}/{self.arrays[0].path}"
+        if self._follow_type():
+            now = self.arrays[0].dtype
+            return f"{where} was changed by another program: its type is {now} now."
+        ids = ", ".join(map(str, self._find_taken()))
+        return TAKEN.format(where, ids) if ids else ""
+
+    def _find_taken(self) -> list[int]:
+        """Find new labels that others have saved since; they are new no longer then."""
+        used, own = self.canvas.used, {0, *(edit.label for edit in self._saved)}
+        new = {edit.label for edit in self.unsaved_edits} - own
+        new = {x for x in new if used.stored is not None and not used.stored.has(x)}
+        # A server would be asked for each chunk.
+        if not new or is_remote(self.transaction.source) or not self._has_changed():
+            return []
+        array = reopen_array(self.arrays[0], self.transaction.source)
+        used.stored = found = StoredLabels.of_arrays([LevelSource(array, keep=False)])
+        taken = sorted(x for x in new if found is not None and found.has(x))
+        if taken:
+            self.reload()
+        return taken
 
     def _show_saved(self, edits: Sequence[Edit]) -> None:
         """Let the canvas show the coarser levels as they are in the file now."""
@@ -514,11 +541,14 @@ class LabelWriter:
 
     def reload_changed(self) -> bool:
         """Do `reload` if others have changed anything; return whether they have."""
-        read = list(self._reads.revisions.items())
-        changed = any(self.transaction.find_revision(key) != old for key, old in read)
+        changed = self._has_changed()
         if changed:
             self.reload()
         return changed
+
+    def _has_changed(self) -> bool:
+        read = list(self._reads.revisions.items())
+        return any(self.transaction.find_revision(key) != old for key, old in read)
 
     def count_changed(self) -> int:
         """Count the voxels of level 0 that the edits of the last save have changed."""
