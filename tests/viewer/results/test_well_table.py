@@ -307,6 +307,24 @@ def compare_files(found, wanted):
             assert texts[0] == texts[1]
 
 
+def test_a_saved_table_that_is_loaded_again_has_columns_of_its_own(tables, tmp_path):
+    choose(tables, (), "")
+    for name, how in WAYS["usual"].items():
+        tables.color_by(TableColumn(OBJECTS, name), how)
+    results = ResultTable(lambda: True)
+    results.show(tables)
+    before, path = results.shown.frame, tmp_path / "again.csv"
+    results.save(str(path), of_objects=False)
+    kept = tables.joined
+    tables.load_file(str(path))
+    results.show(tables)
+    tables.joined = kept
+    found = results.shown.frame
+    for title in ("area, mean", "size, mean", "number of images"):
+        for name in (title, f"{title} (again)"):
+            np.testing.assert_allclose(found[name], before[title])
+
+
 def test_what_cannot_be_written_is_reported(tables, tmp_path):
     results = ResultTable(lambda: True)
     choose(tables, (), "")

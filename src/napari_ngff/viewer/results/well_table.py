@@ -102,7 +102,15 @@ def list_result_columns(joined: JoinedTables) -> list[ResultColumn]:
             title = joined.title_values(column, titles[column])
             text, way = describe_column(joined, column), joined.find_way(column)
             listed.append(ResultColumn(title, text, rows, column.name, way))
-    return listed
+    # As of a table that was saved from here, and loaded again.
+    unique, taken = list[ResultColumn](), {WELL}
+    for each in listed:
+        title = each.title
+        while taken & {title, name_share(title)}:
+            title += f" ({each.rows.name})"
+        taken |= {title, name_share(title)}
+        unique.append(replace(each, title=title))
+    return unique
 
 
 def describe_column(joined: JoinedTables, column: TableColumn) -> str:

@@ -89,7 +89,9 @@ class WellsPage(ResultsPage):
         layout.setContentsMargins(4, 4, 4, 4)
         row = filled_row(self.keys, self.shown_as, self.save, wide=self.shown_as)
         layout.addLayout(row)
-        layout.addLayout(filled_row(caption, *self.controls, wide=self.controls[1]))
+        boxes = filled_row(caption, *self.controls, wide=self.controls[0])
+        boxes.setStretch(2, 1)  # both are equally wide
+        layout.addLayout(boxes)
         layout.addWidget(self.view, 1)
         layout.addWidget(self.note)
 
@@ -100,7 +102,8 @@ class WellsPage(ResultsPage):
         self.results.choose(keys=tuple(keys))
 
     def _on_choice(self, _: int) -> None:
-        controls = tuple(box.currentData() for box in self.controls)
+        chosen = (box.currentData() for box in self.controls)
+        controls = tuple(each and tuple(each) for each in chosen)  # a list in PySide6
         shown_as = self.shown_as.currentData() or ""
         self.results.choose(shown_as=shown_as, controls=controls)
 
