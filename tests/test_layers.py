@@ -46,7 +46,7 @@ VIEWER_LAYERS = (
     (
         "reader",
         "first_saves",
-        "deleted_labels",
+        "labels_in_file",
         "bridge",
         "composing",
         "inspecting",

@@ -27,7 +27,7 @@ from napari_ngff.labels.label_metadata import write_label_info
 from napari_ngff.labels.label_writer import LabelWriter
 from napari_ngff.labels.object_classes import ClassChanges, ObjectClass
 from napari_ngff.labels.places.copy_labels import copy_labels
-from napari_ngff.labels.places.delete_labels import delete_labels
+from napari_ngff.labels.places.listed_labels import delete_labels, rename_labels
 from napari_ngff.labels.places.merge_sidecar import merge
 from napari_ngff.labels.places.sidecar import sidecar_location
 from napari_ngff.labels.runs import mask_runs
@@ -258,6 +258,27 @@ def delete_nuclei(place):
     finish()
 
 
+def prepare_classified(root):
+    """An image with a table of classes of the objects of "nuclei"."""
+    prepare_image(root)
+    write_round(open_node(root))
+
+
+def rename_nuclei(place):
+    """Rename "nuclei" to "mine", unless that is done."""
+    if "nuclei" in (place.node("labels").metadata.labels or ()):
+        rename_labels(place.node(), place.node("labels/nuclei"), "mine")
+
+
+def recover_renamed(place):
+    from napari_ngff.viewer.annotations.object_class_table import list_class_tables
+
+    nuclei(place)
+    # The classes are those of whichever name the list has.
+    (labels,) = list_class_tables(place.node())
+    assert labels in place.node("labels").metadata.labels
+
+
 def copy_to_sidecar(place):
     copy_labels(place.node("labels/nuclei"), place.node())
 
@@ -355,11 +376,15 @@ def write_table(place):
 
 
 def save_classes(place):
+    write_round(place.node())
+
+
+def write_round(image):
     from napari_ngff.viewer.annotations.object_class_table import write_classes
 
     round_ones = (ObjectClass("round", (255, 0, 0, 255)),)
     changes = ClassChanges("nuclei", round_ones, {3: "round", 5: "round"})
-    write_classes(place.node(), changes)
+    write_classes(image, changes)
 
 
 def recover_classes(place):
@@ -658,6 +683,10 @@ CALLERS = _painted() | {
     ),
     "delete labels": Caller(
         prepare_image, delete_nuclei, nuclei,
+        {ARCHIVE: "could not be put back", BUCKET: "could not be put back"},
+    ),
+    "rename labels": Caller(
+        prepare_classified, rename_nuclei, recover_renamed,
         {ARCHIVE: "could not be put back", BUCKET: "could not be put back"},
     ),
     "merge and remove": Caller(

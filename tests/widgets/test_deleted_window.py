@@ -1,21 +1,22 @@
-"""Labels are deleted from their file by the menu, and put back by the message."""
+"""Labels are deleted and renamed in their file by the menu; the message undoes it."""
 
 from __future__ import annotations
 
-import pytest
+import zarr
 from napari._qt.dialogs.qt_notification import NapariQtNotification
 from napari.utils.notifications import notification_manager
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
-from qtpy.QtWidgets import QPushButton
+from qtpy.QtWidgets import QApplication, QInputDialog, QPushButton
 from test_measured_asked import Replies
 
 from mouse import pump, until
 from napari_ngff.plugin import use_workers
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.widgets.dialogs import CANCEL
+from person import Person, needs_pointer
 
-pytestmark = pytest.mark.slow
+pytestmark = needs_pointer
 
 
 def choose_in_menu(viewer):
@@ -58,4 +59,57 @@ def test_labels_go_by_the_menu_and_come_back_by_the_message(viewer, tmp_path):
     QTest.mouseClick(undo_button(), Qt.MouseButton.LeftButton)
     until(lambda: layer in viewer.layers)
     assert (folder / "labels/nuclei").exists()
+    notification_manager.records.clear()
+
+
+def test_labels_are_renamed_by_the_menu_and_painted_on(viewer, tmp_path):
+    use_workers()
+    folder = write_image(tmp_path / "cells.ome.zarr", shape=(64, 64))
+    viewer.open(str(folder), plugin="napari-ngff")
+    layer = viewer.layers["nuclei"]
+    viewer.layers.selection.active = layer
+
+    def is_saved(name, label):
+        saved = zarr.open_array(folder / "labels" / name / "0", mode="r")
+        return (saved[...] == label).any()
+
+    def paint(person, label):
+        def take_brush():
+            layer.mode, layer.selected_label = "paint", label
+
+        person.look(take_brush)
+        person.draw([layer.data_to_world(at) for at in ((20, 20), (30, 30))])
+        person.sees(lambda: layer.unsaved)
+        person.save(layer)
+
+    def journey(person):
+        ask(person)
+        person.types("cells")
+        person.press("Return")
+        person.sees(lambda: "already exists" in asked().labelText())
+        person.press("ctrl+a")
+        rename(person)
+        person.click_button("Undo")
+        person.sees(lambda: layer.name == "nuclei" and not layer.is_exchanging)
+        assert not (folder / "labels/kerne").exists()
+        ask(person)
+        rename(person)
+        paint(person, 71)
+        assert is_saved("kerne", 71)
+        assert not (folder / "labels/nuclei").exists()
+
+    def ask(person):
+        person.choose("Layers", "Annotate", "Rename labels in file… (OME-Zarr)")
+        person.sees(asked)
+
+    def asked():
+        dialog = QApplication.activeModalWidget()
+        return dialog if isinstance(dialog, QInputDialog) else None
+
+    def rename(person):
+        person.types("kerne")
+        person.press("Return")
+        person.sees(lambda: layer.name == "kerne" and not layer.is_exchanging)
+
+    Person(viewer, "rename").take(journey)
     notification_manager.records.clear()

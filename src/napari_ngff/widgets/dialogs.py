@@ -90,7 +90,7 @@ def ask_label_name(
     question = text
     while True:
         name, is_chosen = QInputDialog.getText(
-            parent, "Save labels", question, QLineEdit.EchoMode.Normal, name
+            parent, "Name of labels", question, QLineEdit.EchoMode.Normal, name
         )
         problem = check(name)
         if not (is_chosen and problem):

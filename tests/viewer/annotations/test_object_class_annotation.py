@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from napari_ngff.labels.object_classes import ObjectClass
-from napari_ngff.labels.places.delete_labels import delete_labels
+from napari_ngff.labels.places.listed_labels import delete_labels
 from napari_ngff.labels.saving.journal_records import EDITS, read_journal
 from napari_ngff.viewer.annotations.object_class_annotation import (
     ObjectClassAnnotation,

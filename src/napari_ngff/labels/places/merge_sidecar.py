@@ -24,13 +24,13 @@ from napari_ngff.errors import (
 )
 from napari_ngff.labels.journal import find_journals
 from napari_ngff.labels.places.copy_labels import GoesOn, LabelCopy, open_arrays
-from napari_ngff.labels.places.delete_labels import delete_labels
 from napari_ngff.labels.places.label_list import add_to_list
 from napari_ngff.labels.places.label_location import (
     LabelLocation,
     is_name,
     location_inside,
 )
+from napari_ngff.labels.places.listed_labels import delete_labels
 from napari_ngff.labels.places.sidecar import forget_sidecar as forget_sidecar
 from napari_ngff.labels.places.sidecar import image_path, name_of, source_of
 from napari_ngff.metadata.model import GroupKind

@@ -37,6 +37,7 @@ from napari_ngff.plate.tables.table import (
     text_categories,
 )
 from napari_ngff.store.bounded_call import call_bounded
+from napari_ngff.store.hierarchy.summary import region_of
 from napari_ngff.store.limits import check_table
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.replace_file import replace_when_done, require_writable
@@ -286,13 +287,6 @@ def find_table(node: Node, name: str) -> tuple[Any, str]:
     if isinstance(key, str) and key in frame.columns and region and key != LABEL:
         frame = frame.rename(columns={key: LABEL})
     return frame, region
-
-
-def region_of(attributes: JSON) -> str:
-    """Return the name of the labels that a table is about; "" where it says none."""
-    region = attributes.get("region")
-    path = region.get("path") if isinstance(region, dict) else None
-    return path.rstrip("/").rpartition("/")[2] if isinstance(path, str) else ""
 
 
 def _frame_of(group: Node, backend: str) -> Any:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import OMEZarrError, error_text
-from napari_ngff.plate.tables.files import read_listed_table, region_of
+from napari_ngff.plate.tables.files import read_listed_table
 from napari_ngff.plate.tables.labelled_image import CLASS
 from napari_ngff.plate.tables.table import FIELD, LABEL, WELL
-from napari_ngff.store.hierarchy.summary import list_tables
+from napari_ngff.store.hierarchy.summary import list_tables, region_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

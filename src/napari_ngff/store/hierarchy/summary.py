@@ -132,6 +132,13 @@ def list_tables(node: Node) -> tuple[str, ...]:
     return tuple(name for name in names if isinstance(name, str) and name)
 
 
+def region_of(attributes: JSON) -> str:
+    """Return the name of the labels that a table is about; "" where it says none."""
+    region = attributes.get("region")
+    path = region.get("path") if isinstance(region, dict) else None
+    return path.rstrip("/").rpartition("/")[2] if isinstance(path, str) else ""
+
+
 def list_region_tables(node: Node) -> tuple[str, ...]:
     """List the tables of an image that have regions."""
     names = []

@@ -7,7 +7,7 @@ finishes.
 
 The folder aside has ``lock``, the locked file; ``new``, the new folder; ``old``, the
 one that it replaces; ``done``, what will be deleted; and ``note.json``: what else
-changes with it, and the list that has to name it.
+changes with it, and the list that has to name it, or its successor.
 """
 
 from __future__ import annotations
@@ -130,11 +130,25 @@ class TreeReplacement(NewTree):
             )
 
     @override
-    def remove_old(self) -> None:
+    def remove_old(
+        self, successor: str = "", references: Sequence[tuple[str, str, str]] = ()
+    ) -> None:
+        """Remove the old group; of labels, once the list says so.
+
+        Parameters
+        ----------
+        successor
+            Name by which the list replaces them; "" for none.
+        references
+            Key of a document that refers to them -> text to be replaced then, and the
+            new one.
+        """
         if self._entry:
             # Noted before the list is changed: a process that is killed in between is
             # finished by the next one.
-            self._write_note(self.place, listed=True)
+            self._write_note(
+                self.place, listed=True, successor=successor, references=references
+            )
         else:
             # One rename hides the folder at once; deleting its files may take minutes.
             os.rename(self.place, f"{self._folder}/{DONE}")
@@ -203,7 +217,9 @@ class TreeReplacement(NewTree):
         """Flush the name of the folder; see `commit`."""
         flush_folder(os.path.dirname(self.place))
 
-    def _write_note(self, folder: str, *, listed: bool, kept: str = "") -> None:
+    def _write_note(
+        self, folder: str, *, listed: bool, kept: str = "", **more: Any
+    ) -> None:
         """Write down what else changes with a folder, for a process that finishes
         it.
         """
@@ -215,6 +231,7 @@ class TreeReplacement(NewTree):
             # The inode stays through renames: whoever recovers sees by it where this
             # folder is now.
             "file": os.stat(folder).st_ino,
+            **more,
         }
         path = f"{self._folder}/{NOTE}"
         with name_errors(path), open(path, "w", encoding="utf-8") as file:
@@ -339,7 +356,7 @@ def _finish_folder(
     # After each step the process may be killed: the same steps then finish the rest.
     with closing(lock):
         note = _read_note(folder)
-        _finish_place(folder, place, note)
+        _finish_place(folder, transaction, place, note)
         if note:
             # After the folder is where it belongs: the copies are made of what is there
             # now.
@@ -359,7 +376,9 @@ def _finish_folder(
             os.rmdir(folder)
 
 
-def _finish_place(folder: str, place: str, note: dict[str, Any]) -> None:
+def _finish_place(
+    folder: str, transaction: FolderChange, place: str, note: dict[str, Any]
+) -> None:
     new, old, done = (f"{folder}/{name}" for name in (NEW, OLD, DONE))
     exists = os.path.lexists(place)
     if os.path.lexists(old):
@@ -377,11 +396,47 @@ def _finish_place(folder: str, place: str, note: dict[str, Any]) -> None:
         _keep_noted(note, new, place)
     # New labels that were never listed: a reader would not find them.
     elif exists and not _is_complete(note, place):
+        # While there are groups of both names, so that each reference leads to one.
+        _change_references(transaction, note["references"])
         os.rename(place, new)
         flush_folder(os.path.dirname(place))
+        if note["successor"]:
+            # What others have saved since the files were linked.
+            link_folder(new, f"{os.path.dirname(place)}/{note['successor']}")
     if os.path.lexists(new) and os.stat(new).st_ino == note.get("file"):
         # It was not put in its place: back to where it was adopted from.
         _keep_old(new, place, note.get("adopted", ""))
+
+
+def link_folder(old: str, new: str) -> None:
+    """Give the files of a folder second names in another, or newer ones there."""
+    unfinished = shutil.ignore_patterns(f"*{SUFFIX}")
+    shutil.copytree(
+        old, new, ignore=unfinished, copy_function=_link_file, dirs_exist_ok=True
+    )
+
+
+def _link_file(source: str, target: str) -> None:
+    with suppress(FileNotFoundError):
+        if os.stat(target).st_mtime_ns >= os.stat(source).st_mtime_ns:
+            return
+        os.unlink(target)
+    try:
+        os.link(source, target)
+    except OSError:  # not on every disk
+        shutil.copy2(source, target)
+        flush_file(target)
+
+
+def _change_references(
+    transaction: FolderChange, references: Sequence[tuple[str, str, str]]
+) -> None:
+    for key, before, after in references:
+        with transaction.take_turn():
+            raw = transaction.source.get(key) or b""
+            if before.encode() in raw:
+                changed = raw.replace(before.encode(), after.encode())
+                transaction.put_document(key, changed)
 
 
 def _keep_old(old: str, place: str, name: str) -> None:
@@ -408,6 +463,9 @@ def _read_note(folder: str) -> dict[str, Any]:
             "kept": str(note["kept"]),
             "adopted": str(note["adopted"]),
             "file": int(note["file"]),
+            # Of labels that are renamed alone.
+            "successor": str(note.get("successor", "")),
+            "references": list(note.get("references", ())),
         }
     except FileNotFoundError:
         return {}
@@ -417,7 +475,7 @@ def _read_note(folder: str) -> dict[str, Any]:
 
 
 def _is_complete(note: dict[str, Any], place: str) -> bool:
-    """Return whether a new folder is complete: in the list that has to name it."""
+    """Return whether a folder stays: in the list that names it, not its successor."""
     entry = note.get("entry")
     if not entry or os.stat(place).st_ino != note["file"]:
         return True  # or another program has put something else there since
@@ -425,7 +483,8 @@ def _is_complete(note: dict[str, Any], place: str) -> bool:
     # ``a/b`` is listed two folders above.
     for _ in entry.split("/"):
         group = os.path.dirname(group)
-    return entry in _read_list(group)
+    listed, successor = _read_list(group), note["successor"]
+    return successor not in listed if successor else entry in listed
 
 
 def _read_list(group: str) -> list[Any]:

@@ -36,10 +36,10 @@ from napari_ngff.plate.tables.feature_table import (
     key_of,
     write_table,
 )
-from napari_ngff.plate.tables.files import find_table, region_of
+from napari_ngff.plate.tables.files import find_table
 from napari_ngff.plate.tables.table import LABEL
 from napari_ngff.store.arrays.new_array import group_documents
-from napari_ngff.store.hierarchy.summary import list_tables
+from napari_ngff.store.hierarchy.summary import list_tables, region_of
 from napari_ngff.store.write.transaction import TRIES
 
 if TYPE_CHECKING:

@@ -41,36 +41,41 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.plans.layer_plan import LayerData, LayerOrigin
 
 
-def find_labels(viewer: ViewerModel, kept: KeptEdits) -> Any:
-    """Return the layer with the labels of a journal; None where there is none."""
+def find_labels(viewer: ViewerModel, place: str) -> Any:
+    """Return the layer with the labels at a path or URL; None where there is none."""
     for layer in viewer.layers:
         saver = getattr(layer, "saver", None)
         layer_place = "" if saver is None else place_text(*saver.journal.place)
-        if isinstance(layer, OMEZarrLabels) and layer_place == kept.place != "":
+        if isinstance(layer, OMEZarrLabels) and layer_place == place != "":
             return layer
     return None
 
 
-def find_image(viewer: ViewerModel, kept: KeptEdits) -> Any:
-    """Return a layer of the image that the labels of a journal belong to."""
+def find_image(viewer: ViewerModel, address: str) -> Any:
+    """Return a layer of the image at a path or URL; None where there is none."""
     for layer in viewer.layers:
         origin = origin_of(layer)
         if layer_kind(layer) != "image":
             continue
         if origin is None:
-            if kept.image and image_file(layer) == kept.image:
+            if address and image_file(layer) == address:
                 return layer
             continue
         joined = origin.picture is not None and is_joined(origin.picture)
-        if kept.image and not joined and address_text(origin.node) == kept.image:
+        if address and not joined and address_text(origin.node) == address:
             return layer
     return None
 
 
-def open_saved(
-    origin: LayerOrigin | None, kept: KeptEdits
-) -> LayerData | Exception | None:
-    """Read the label image of a journal from its file, in a worker.
+def open_saved(origin: LayerOrigin | None, place: str) -> LayerData | Exception | None:
+    """Read a label image of an image from its file, in a worker.
+
+    Parameters
+    ----------
+    origin
+        Of a layer of the image.
+    place
+        Path or URL of the label image.
 
     Returns
     -------
@@ -85,14 +90,14 @@ def open_saved(
         labels = {node.name: node for node in in_image.nodes}
         for name, node in (*labels.items(), *open_sidecars(image.node).labels.items()):
             info = node.metadata.image
-            if info is not None and address_text(node) == kept.place:
+            if info is not None and address_text(node) == place:
                 plan = LayerPlan(name, node, open_pyramid(node), None, info.label)
                 return label_layer(follow_image(plan, image), frame_of(image))
     except (OMEZarrError, OSError) as error:
         return error
     # Saved, and damaged since: new labels would hold nothing but the edits.
     for problem in in_image.problems:
-        if kept.place.endswith(f"/{problem.where.strip(':')}"):
+        if place.endswith(f"/{problem.where.strip(':')}"):
             return CorruptDataError(problem.text)
     return None
 

@@ -315,7 +315,7 @@ class EditRecovery:
             if isinstance(kept, KeptFile):
                 delete_kept_file(kept.folder)
                 return
-            layer = find_labels(self._viewer, kept)
+            layer = find_labels(self._viewer, kept.place)
             discard_journal(kept.folder, None if layer is None else layer.saver)
         # Another process holds or has restored them since they were found.
         except (BlockingIOError, FileNotFoundError):
@@ -379,12 +379,12 @@ class EditRecovery:
 
         Returns whether they are. If restoring fails, the reason is shown.
         """
-        image = find_image(self._viewer, kept)
+        image = find_image(self._viewer, kept.image)
         if isinstance(kept, KeptFile):
             if image is not None:
                 self._restore_file(image, kept)
             return image is not None
-        layer = find_labels(self._viewer, kept)
+        layer = find_labels(self._viewer, kept.place)
         if layer is not None:
             self._restore_into(layer, layer, kept)
             return True
@@ -393,7 +393,7 @@ class EditRecovery:
         self._restoring.add(kept.folder)
         # Their layer may have been removed: they are still in the file then.
         Window.current.run_work(
-            partial(open_saved, origin_of(image), kept),
+            partial(open_saved, origin_of(image), kept.place),
             partial(self._restore_opened, kept),
             partial(self._report_failure, kept),
         )
@@ -425,7 +425,7 @@ class EditRecovery:
         self, kind: type[FileAnnotation], kept: KeptFile, content: Any
     ) -> None:
         self._restoring.discard(kept.folder)
-        image = find_image(self._viewer, kept)
+        image = find_image(self._viewer, kept.image)
         if image is None:
             self._report_failure(kept, ValueError(GONE))
             return
@@ -446,21 +446,21 @@ class EditRecovery:
 
     def _is_left(self, kept: KeptEdits) -> bool:
         """Return whether another image is shown since edits were to be restored."""
-        if find_labels(self._viewer, kept) is not None:
+        if find_labels(self._viewer, kept.place) is not None:
             return False
-        return find_image(self._viewer, kept) is None or self._is_beside(kept)
+        return find_image(self._viewer, kept.image) is None or self._is_beside(kept)
 
     def _restore_opened(self, kept: KeptEdits, opened: Any) -> None:
         """Restore edits into labels that were read from the file, or into new ones."""
         self._restoring.discard(kept.folder)
-        image = find_image(self._viewer, kept)
+        image = find_image(self._viewer, kept.image)
         if image is None or self._is_left(kept):
             opened = ValueError(GONE)
         if isinstance(opened, Exception):
             self._report_failure(kept, opened)
             return
         # Opened by the user in the meantime.
-        layer = find_labels(self._viewer, kept)
+        layer = find_labels(self._viewer, kept.place)
         if layer is None and opened is not None:
             layer = place_opened(opened, image)
         target = make_labels(image, kept) if layer is None else layer

@@ -13,7 +13,7 @@ from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.object_classes import CLASSES_KEY
 from napari_ngff.metadata.transform import join_matrix
 from napari_ngff.store.convert.conversion_plan import TABLES, read_table
-from napari_ngff.store.hierarchy.summary import list_tables
+from napari_ngff.store.hierarchy.summary import list_tables, region_of
 from napari_ngff.viewer.annotations.annotations import CopiedPart, ImageCopy
 from napari_ngff.viewer.annotations.file_annotation import image_node
 from napari_ngff.viewer.composing.composition import name_labels
@@ -160,9 +160,7 @@ def plan_tables(copy: ImageCopy) -> Planned:
 
 def _plan_table(copy: ImageCopy, image: Node, name: str) -> CopiedPart | str | None:
     attributes = image.child(f"{TABLES}/{name}").attributes
-    region = attributes.get("region")
-    path = region.get("path") if isinstance(region, dict) else None
-    labels = path.rstrip("/").rpartition("/")[2] if isinstance(path, str) else ""
+    labels = region_of(attributes)
     if labels and copy.labels.get(labels) != labels:
         # Classes of objects go along as their annotation has them.
         return (

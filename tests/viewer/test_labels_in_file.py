@@ -1,4 +1,4 @@
-"""Labels are deleted from their file by the menu of their layer, and come back."""
+"""Labels are deleted and renamed in their file by the menu, and that is undone."""
 
 from __future__ import annotations
 
@@ -8,12 +8,18 @@ import weakref
 
 import numpy as np
 import pytest
+import zarr
 from napari.components import ViewerModel
 
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.write.zip_packing import pack_hierarchy
-from napari_ngff.viewer.deleted_labels import delete_selected
+from napari_ngff.viewer.annotations.object_class_annotation import (
+    begin_classes,
+    find_classes,
+)
+from napari_ngff.viewer.annotations.object_class_table import read_class_table
+from napari_ngff.viewer.labels_in_file import delete_selected, rename_selected
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.reader import read_paths
 from napari_ngff.viewer.samples import write_image
@@ -31,6 +37,13 @@ class Asked(Window):
     def confirm(self, viewer, text, action):
         self.texts.append(text)
         return True
+
+    name = "kerne"
+
+    def ask_label_name(self, viewer, text, name, check):
+        self.texts.append(text)
+        self.told += [problem] if (problem := check(self.name)) else []
+        return "" if problem else self.name
 
     def show_offer(self, viewer, offer):
         self.offers.append(offer)
@@ -151,7 +164,7 @@ def test_what_cannot_be_deleted_stays_and_the_reason_is_told(
     except UnsupportedError as error:
         window.told.append(str(error))
     reasons = {
-        "image": "Select labels",
+        "image": "select labels that are in a file",
         "unsaved": "Save or undo them first",
         "twice": "Another layer shows the same labels",
         "archive": "is not in a folder",
@@ -184,3 +197,124 @@ def test_they_come_back_under_another_name_where_theirs_is_taken(window, folder)
     found = opened(folder, "nuclei 2").layers["nuclei 2"]
     assert np.array_equal(np.asarray(found.data[0]), pixels)
     assert not list(home.glob(".*"))
+
+
+def undo_last(window):
+    offers = [x for x in window.offers if str(x.message).startswith("Renamed")]
+    ((text, undo),) = offers[-1].actions
+    assert text == "Undo"
+    undo(None)
+
+
+def test_a_layer_goes_on_under_the_new_name_and_back(window, folder):
+    viewer = opened(folder)
+    layer = viewer.layers["nuclei"]
+    session = session_of(viewer)
+    begin_classes(session.annotations, layer).classify(3, "round")
+    layer.opacity, layer.locked = 0.3, True
+    rename_selected(viewer)
+    assert "not saved" in window.told.pop()
+    for each in session.annotations.list_unsaved():
+        each.save()
+    rename_selected(viewer)
+    assert "nuclei of cells.ome.zarr" in window.texts[-1]
+    assert names_in(folder) == ["cells", "kerne"]
+    assert (layer.name, layer.opacity) == ("kerne", 0.3)
+    assert layer.locked
+    layer.locked = False
+    layer.paint((5, 5), 77)
+    undo_last(window)
+    assert "Save or undo them first" in window.told.pop()
+    assert layer.saver.save_now()
+    assert (zarr.open_array(folder / "labels/kerne/0", mode="r")[...] == 77).any()
+    classes = find_classes(session.annotations, layer)
+    classes.classify(4, "round")
+    classes.save()
+    table = read_class_table(open_node(str(folder)), "nuclei_classes")
+    assert (table.labels, table.classes.class_of) == ("kerne", {3: "round", 4: "round"})
+    undo_last(window)
+    assert (names_in(folder), layer.name) == (["cells", "nuclei"], "nuclei")
+    assert (np.asarray(layer.data[0]) == 77).any()
+    layer.undo()  # none of its strokes is known any more
+    assert not layer.unsaved
+    assert find_classes(session.annotations, layer) is classes
+    assert open_node(str(folder)).problems == ()
+
+
+def test_labels_of_one_field_are_renamed_with_their_state(window, tmp_path):
+    plate = write_plate(
+        tmp_path / "p.ome.zarr", grid=(1, 2), fields=1, labelled=lambda _: ("nuclei",)
+    )
+    viewer = ViewerModel()
+    browser = session_of(viewer).browse(open_node(str(plate)))
+    browser.show_field("A/1", "0")
+    browser.states.show_labels("nuclei")
+    browser.states.set_state("A/1/0", "done")
+    layer = viewer.layers["nuclei"]
+    viewer.layers.selection.active = layer
+    rename_selected(viewer)
+    assert names_in(plate / "A/1/0") == ["kerne"]
+    states = browser.states.read_states()
+    assert states.state_of("A/1/0", "kerne") == "done"
+    assert states.state_of("A/1/0", "nuclei") == "to do"
+    for well, names in (("A/2", ["nuclei"]), ("A/1", ["kerne"])):
+        browser.show_field(well, "0")
+        shown = [x.name for x in viewer.layers if hasattr(x, "saver")]
+        assert shown == names
+    layer = viewer.layers["kerne"]
+    layer.paint((5, 5), 77)
+    assert layer.saver.save_now()
+    saved = zarr.open_array(plate / "A/1/0/labels/kerne/0", mode="r")
+    assert (saved[...] == 77).any()
+    browser.show_field("A/2", "0")
+    undo_last(window)
+    assert "Show and select labels" in window.told.pop()
+    browser.show_field("A/1", "0")
+    undo_last(window)
+    assert names_in(plate / "A/1/0") == ["nuclei"]
+    assert names_in(plate / "A/2/0") == ["nuclei"]
+    assert states.state_of("A/1/0", "nuclei") == "done"
+
+
+@pytest.mark.parametrize(
+    "kind", ["image", "unsaved", "twice", "archive", "taken", "alone", "kept"]
+)
+def test_what_cannot_be_renamed_stays_and_the_reason_is_told(
+    window, folder, tmp_path, kind
+):
+    path = folder
+    if kind == "archive":
+        path = tmp_path / "cells.ozx"
+        pack_hierarchy(str(folder), str(path))
+    elif kind == "kept":
+        gone = opened(path)
+        gone.layers["nuclei"].paint((5, 5), 77)
+        gone.layers["nuclei"].saver.keep_journal()
+        gone.layers.clear()
+    viewer = opened(path / "labels/nuclei" if kind == "alone" else path)
+    if kind == "image":
+        viewer.layers.selection.active = viewer.layers[0]
+    elif kind == "unsaved":
+        viewer.layers["nuclei"].paint((5, 5), 77)
+    elif kind == "taken":
+        window.name = "CELLS"
+    other = opened(path) if kind == "twice" else None
+    before = [(layer, layer.name) for layer in viewer.layers]
+    rename_selected(viewer)
+    reasons = {
+        "image": "Show and select labels",
+        "unsaved": "Save or undo them first",
+        "twice": "Another layer shows the same labels",
+        "archive": "is not in a folder",
+        "taken": "already exists",
+        "alone": "image of the labels is not on screen",
+        "kept": "Restore or discard it first",
+    }
+    assert reasons[kind] in window.told[-1]
+    assert [(layer, layer.name) for layer in viewer.layers] == before
+    assert names_in(path) == ["cells", "nuclei"]
+    layer = viewer.layers.selection.active
+    if hasattr(layer, "saver"):
+        layer.paint((9, 9), 78)  # as before
+        assert layer.unsaved
+    del other
