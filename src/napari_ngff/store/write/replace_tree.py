@@ -140,8 +140,8 @@ class TreeReplacement(NewTree):
         successor
             Name by which the list replaces them; "" for none.
         references
-            Key of a document that refers to them -> text to be replaced then, and the
-            new one.
+            Key of a document that refers to them, text to be replaced in it, and the
+            new one: at once, since there are groups of both names.
         """
         if self._entry:
             # Noted before the list is changed: a process that is killed in between is
@@ -149,6 +149,7 @@ class TreeReplacement(NewTree):
             self._write_note(
                 self.place, listed=True, successor=successor, references=references
             )
+            _change_references(self._transaction, references)
         else:
             # One rename hides the folder at once; deleting its files may take minutes.
             os.rename(self.place, f"{self._folder}/{DONE}")
@@ -381,6 +382,10 @@ def _finish_place(
 ) -> None:
     new, old, done = (f"{folder}/{name}" for name in (NEW, OLD, DONE))
     exists = os.path.lexists(place)
+    if note.get("successor"):
+        # While there are groups of both names, so that each reference leads to one.
+        is_listed = note["successor"] in _read_list(os.path.dirname(place))
+        _change_references(transaction, note["references"], back=not is_listed)
     if os.path.lexists(old):
         # Between two renames, where the system cannot swap.
         if not exists:
@@ -396,8 +401,6 @@ def _finish_place(
         _keep_noted(note, new, place)
     # New labels that were never listed: a reader would not find them.
     elif exists and not _is_complete(note, place):
-        # While there are groups of both names, so that each reference leads to one.
-        _change_references(transaction, note["references"])
         os.rename(place, new)
         flush_folder(os.path.dirname(place))
         if note["successor"]:
@@ -429,9 +432,13 @@ def _link_file(source: str, target: str) -> None:
 
 
 def _change_references(
-    transaction: FolderChange, references: Sequence[tuple[str, str, str]]
+    transaction: FolderChange,
+    references: Sequence[tuple[str, str, str]],
+    *,
+    back: bool = False,
 ) -> None:
-    for key, before, after in references:
+    for key, *texts in references:
+        before, after = reversed(texts) if back else texts
         with transaction.take_turn():
             raw = transaction.source.get(key) or b""
             if before.encode() in raw:
