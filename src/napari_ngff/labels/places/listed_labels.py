@@ -145,6 +145,9 @@ def rename_labels(image: Node, label: Node, name: str) -> None:
                 return list(dict.fromkeys(new))
 
             change_list(transaction, home, replace_old)
+            older.set_aside()
+            # What others have saved since the files were linked.
+            link_folder(older.new, newer.place)
 
 
 def _find_entry(label: Node) -> tuple[Transaction, LabelLocation, str, Multiscale]:

@@ -413,10 +413,18 @@ def _finish_place(
 
 def link_folder(old: str, new: str) -> None:
     """Give the files of a folder second names in another, or newer ones there."""
-    unfinished = shutil.ignore_patterns(f"*{SUFFIX}")
-    shutil.copytree(
-        old, new, ignore=unfinished, copy_function=_link_file, dirs_exist_ok=True
-    )
+    for folder, _, names in os.walk(old, onerror=_raise_error):
+        target = os.path.normpath(f"{new}/{os.path.relpath(folder, old)}")
+        with name_errors(target):
+            os.makedirs(target, exist_ok=True)
+            for name in names:
+                if not name.endswith(SUFFIX):
+                    _link_file(f"{folder}/{name}", f"{target}/{name}")
+
+
+def _raise_error(error: OSError) -> None:
+    # Else `os.walk` would leave out what it cannot list.
+    raise error
 
 
 def _link_file(source: str, target: str) -> None:
@@ -441,6 +449,8 @@ def _change_references(
         before, after = reversed(texts) if back else texts
         with transaction.take_turn():
             raw = transaction.source.get(key) or b""
+            if raw:  # the table is still there
+                remove_left(os.path.dirname(transaction.find_path(key)))
             if before.encode() in raw:
                 changed = raw.replace(before.encode(), after.encode())
                 transaction.put_document(key, changed)
