@@ -122,7 +122,7 @@ def take_journey(viewer, dock, plate, journey):
     journey.reached("384 wells measured", 2)
 
     choose_from_box(dock.tables.column, "area")
-    until(lambda: dock.map.state.coloring.title == "area, mean")
+    until(lambda: dock.map.state.coloring.title == "area, mean of objects")
     choose_from_box(dock.tables.column, "dose")
     until(lambda: dock.map.state.coloring.title == "dose")
     assert [color_of(dock, f"C/{column}") for column in range(2, 24)] == doses

@@ -30,7 +30,7 @@ from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.annotate import measure_form
-from napari_ngff.widgets.annotate.measure_form import KEPT, KEPT_AS_FILE, LEFT, TITLE
+from napari_ngff.widgets.annotate.measure_form import KEPT, LEFT, TITLE
 from napari_ngff.widgets.browser.host import browser_of
 from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, SAVE
 from napari_ngff.widgets.form_dialog import shown_form
@@ -97,7 +97,7 @@ def layer(viewer, tmp_path):
     return found
 
 
-def measure(viewer, kept=KEPT):
+def measure(viewer, kept=KEPT[False]):
     measure_labels(viewer)
     form = shown_form(viewer, TITLE)
     form.button.native.click()
@@ -161,7 +161,7 @@ def test_a_table_of_a_read_only_image_is_saved_as_a_file(
     monkeypatch.setattr(
         "napari_ngff.viewer.annotations.table_annotation.is_writable", lambda _: False
     )
-    measure(viewer, KEPT_AS_FILE)
+    measure(viewer, KEPT[True])
     user = Replies(SAVE)  # and then no file is named
     assert not close_window(viewer)
     assert user.asked[1][0] == f"Save measured {PLACE}"

@@ -191,10 +191,9 @@ class QtWindow(Window):
         watch_work(saver, f"Saving {name}", saver.progressed, part, *ended)
 
     @override
-    def watch_copy(self, copy: Any, title: str, *signals: Any) -> None:
-        def part() -> float:
-            return float(copy.fraction)
-
+    def watch_copy(
+        self, copy: Any, title: str, part: Callable[[], float], *signals: Any
+    ) -> None:
         watch_work(copy, f"{title} {copy.name}", signals[0], part, signals[-1])
 
     @override

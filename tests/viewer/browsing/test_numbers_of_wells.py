@@ -235,12 +235,16 @@ def test_the_legend_names_what_the_numbers_are_of(walk):
     conditions = TableOffer(TableOrigin.FILE, "conditions.csv")
     walk.filter_wells("")
     for column, how, title in (
-        (TableColumn(measured, "voxels"), "mean", "voxels, mean"),
+        (TableColumn(measured, "voxels"), "mean", "voxels, mean of objects"),
         (TableColumn(measured, "voxels"), "count", "voxels, count of objects"),
-        (TableColumn(measured, "label"), "sum", "number of nuclei, sum"),
-        (TableColumn(measured, "label"), "max", "number of nuclei, max of images"),
+        (TableColumn(measured, "label"), "sum", "number of nuclei, sum of {}"),
+        (
+            TableColumn(measured, "label"),
+            "max",
+            "number of nuclei per field, max of {}",
+        ),
         (TableColumn(counted, "labels"), "count", "number of nuclei, count of images"),
-        (TableColumn(counted, "labels"), "sum", "number of nuclei, sum"),
+        (TableColumn(counted, "labels"), "sum", "number of nuclei, sum of {}"),
     ):
         for runs, names in {
             (): "",
@@ -250,7 +254,11 @@ def test_the_legend_names_what_the_numbers_are_of(walk):
         }.items():
             walk.browser.choose_acquisitions(runs)
             walk.color_by(column, how)
-            assert walk.view.coloring.title == f"{title}{names}"
+            # B/3 has a field without labels, and A/2 one acquisition.
+            fields = {(0,): "1 to 2 fields", (1,): "2 fields"}.get(
+                runs, "2 to 4 fields"
+            )
+            assert walk.view.coloring.title == f"{title.format(fields)}{names}"
             # Conditions are of the wells, whatever is shown of these.
             walk.color_by(TableColumn(conditions, "dose"), "mean")
             assert walk.view.coloring.title == "dose"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import warnings
+from contextlib import closing
 
 import numpy as np
 import pandas as pd
@@ -422,7 +424,7 @@ def test_the_states_of_annotation_are_a_table(plate, tmp_path):
     assert offer in tables.offers
     tables.choose_table(offer)
     shown = tables.view.coloring
-    assert shown.title == "done, mean"
+    assert shown.title == "done, mean of images"
     assert shown.values["A/1"] == 1
     assert shown.values["A/2"] == 0.5
     assert shown.values["B/3"] == 0
@@ -700,3 +702,27 @@ def test_the_first_that_are_left_out_are_named_and_the_others_counted(
     more = f" and {lost - 3} more" if lost > 3 else ""
     assert f" Left out: {names}{more}." in tables.message
     tables.close()
+
+
+def test_a_database_of_cellprofiler_has_a_table_for_each_kind(tables, tmp_path):
+    path = tmp_path / "screen.db"
+    with closing(sqlite3.connect(path)) as file:
+        images = {"ImageNumber": [1, 2], "Image_Metadata_Well": ["A01", "B01"]}
+        sites = {"Image_Metadata_Site": [0, 1]}
+        pd.DataFrame({**images, **sites}).to_sql("T_Per_Image", file, index=False)
+        for kind in ("Nuclei", "Cells"):
+            rows = {"ImageNumber": [1, 1, 2], f"{kind}_Number_Object_Number": [1, 5, 1]}
+            rows[f"{kind}_Area"] = [3.5, 4.5, len(kind)]
+            pd.DataFrame(rows).to_sql(f"T_Per_{kind}", file, index=False)
+    tables.browser.show_field("A/1", "0")
+    tables.load_file(str(path))
+    titles = tables.joined.list_columns().values()
+    assert {"number of Nuclei", "number of Cells", "Nuclei_Area", "Cells_Area"} <= {
+        *titles
+    }
+    color(tables, "Nuclei_Area", "mean")
+    assert tables.view.coloring.values["A/1"] == 4
+    assert tables.view.coloring.title == "Nuclei_Area, mean of objects"
+    # Labels of the plate begin with a small letter.
+    features = labels_of(tables).features.set_index("index")
+    assert features["Nuclei_Area"].dropna().to_dict() == {1: 3.5, 5: 4.5}

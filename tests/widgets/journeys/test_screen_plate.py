@@ -71,7 +71,9 @@ def test_wells_are_found_measured_colored_and_compared(viewer, tmp_path):
         person.sees(lambda: dock.tables.table.currentText() == "nuclei, measured")
         person.sees(lambda: not dock.tables.progress.isVisible())
         choose_from_box(person, dock.tables.column, "area")
-        person.sees(lambda: dock.tables.tables().view.coloring.title == "area, mean")
+        person.sees(
+            lambda: dock.tables.tables().view.coloring.title == "area, mean of objects"
+        )
         person.step("measured")
 
         compare(person, dock)

@@ -1,20 +1,26 @@
 """Decodes tables by pandas, pyarrow and anndata, in a process with a limit of memory.
 
-See `call_bounded`: a table of some bytes may take all memory where they decode it.
+See `call_bounded`: a table of some bytes may take all memory where they decode it. Not
+so a database of SQLite, which is not compressed.
 """
 
 from __future__ import annotations
 
 import io
 import math
+import sqlite3
+from contextlib import closing
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import CorruptDataError, UnsupportedError
+from napari_ngff.plate.tables.table import LABEL
 from napari_ngff.store.bounded_call import call_bounded
 from napari_ngff.store.limits import check_table
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from napari_ngff.store.sources.source import Source
 
 MOST_COLUMNS = 5000
@@ -37,6 +43,9 @@ COPIES = 4
 
 ANNDATA = "anndata.io", "pandas", "zarr"
 PARQUET = "pandas", "pyarrow.parquet"
+
+# Columns of CellProfiler: of images, and behind the name of a kind of objects.
+IMAGE, ID = "ImageNumber", "_Number_Object_Number"
 
 
 def check_columns(count: int, where: str) -> None:
@@ -173,3 +182,58 @@ def _anndata_frame(source: Source, path: str) -> Any:
     if frame.index.name in (None, "_index"):
         return frame.reset_index(drop=True)
     return frame.reset_index(drop=frame.index.name in frame.columns)
+
+
+def read_database(path: Path) -> dict[str, Any]:
+    """Read the SQLite database that *ExportToDatabase* of CellProfiler writes.
+
+    It has the tables ``PREFIXPer_Image`` and ``PREFIXPer_Object``, or one for each kind
+    of objects, joined by ``ImageNumber``. Columns begin with "Image_", or the name of
+    the kind. In ``Per_Object`` a row has an object of each kind, and
+    ``KIND_Number_Object_Number`` is its label.
+
+    Returns
+    -------
+    dict
+        Name of a kind, and last "images" -> a pandas.DataFrame.
+
+    Raises
+    ------
+    CorruptDataError
+        Where it is no such database.
+    UnsupportedError
+        Where it is too large.
+    OSError
+        Where there is none.
+    """
+    import pandas as pd
+
+    check_table(path.stat().st_size, str(path))
+    query = "SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB '*Per_*'"
+    try:
+        with closing(
+            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+        ) as file:
+            names = [name for (name,) in file.execute(query)]
+            frames = {x: pd.read_sql_query(f'SELECT * FROM "{x}"', file) for x in names}
+    except (sqlite3.Error, pd.errors.DatabaseError) as error:
+        raise CorruptDataError(f"{path} is not read by SQLite: {error}.") from error
+    stem = next((x[:-5] for x in names if x.endswith("Per_Image")), None)
+    if stem is None or IMAGE not in frames[f"{stem}Image"]:
+        raise CorruptDataError(f"{path} has no table Per_Image of CellProfiler.")
+    images = frames.pop(f"{stem}Image").rename(
+        columns=lambda name: name.replace("Image_Metadata_", "Metadata_")
+    )
+    places = [x for x in images if x == IMAGE or x.startswith("Metadata_")]
+    tables: dict[str, Any] = {}
+    for frame in (frames[name] for name in frames if name.startswith(stem)):
+        check_columns(len(frame.columns), str(path))
+        # Columns of Cell_Wall are not of Cell: the longer name counts.
+        kinds = sorted((x[: -len(ID)] for x in frame if x.endswith(ID)), key=len)
+        of = {x: kind for kind in kinds for x in frame if x.startswith(f"{kind}_")}
+        for kind in kinds:
+            rows = frame.loc[frame[f"{kind}{ID}"] > 0]
+            rows = rows[[x for x in rows if x == IMAGE or of.get(x) == kind]]
+            rows = rows.rename(columns={f"{kind}{ID}": LABEL})
+            tables[kind] = images[places].merge(rows, on=IMAGE)
+    return {**tables, "images": images}

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 FILE = "table.csv"
 
+# Key of the attributes of tables that were written as a whole, and may be replaced.
 MADE_HERE = "napari-ngff:table"
-"""Key of the attributes of tables that were written as a whole, and may be replaced."""
 
 
 def is_writable(node: Node) -> bool:
@@ -160,7 +160,11 @@ def write_tables(
     """
     groups = {path: node.child(path) for path in tables}
     names = chain([name], (f"{name}{number}" for number in count(2)))
-    free = next(x for x in names if all(_may_get(y, x) for y in groups.values()))
+    free = next(
+        x
+        for x in names
+        if all(may_get(y, x, lambda z: MADE_HERE in z) for y in groups.values())
+    )
     if free != name:
         raise NameTakenError(f"Another program has written {name}.", name, free)
     source, written = node.location.source, 0
@@ -185,13 +189,19 @@ def write_tables(
     return written
 
 
-def _may_get(group: Node, name: str) -> bool:
-    """Return whether a group may get a table of a name, or has one that is ours."""
+def may_get(group: Node, name: str, is_ours: Callable[[JSON], bool]) -> bool:
+    """Return whether a group may get a table of a name, or has one that is ours.
+
+    Parameters
+    ----------
+    is_ours
+        Judges the attributes of a table.
+    """
     # Names that differ in case alone are one folder on Windows and macOS.
     if any(x.casefold() == name.casefold() and x != name for x in list_tables(group)):
         return False
     try:
-        return MADE_HERE in group.child(f"tables/{name}").attributes
+        return is_ours(group.child(f"tables/{name}").attributes)
     except NodeNotFoundError:
         # Its group comes before its file.
         return group.location.source.find_revision(key_of(group, name)) is None

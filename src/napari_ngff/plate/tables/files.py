@@ -25,6 +25,7 @@ from napari_ngff.plate.tables.decode_table import (
     check_columns,
     decode_anndata,
     decode_parquet,
+    read_database,
 )
 from napari_ngff.plate.tables.table import (
     LABEL,
@@ -50,7 +51,8 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.sources.source import Source
 
-SUFFIXES = (".csv", ".tsv", ".txt", ".parquet")
+DATABASES = (".db", ".sqlite", ".sqlite3")
+SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", *DATABASES)
 """Of files that can be read as tables."""
 
 SEPARATORS = ",;\t"
@@ -72,10 +74,18 @@ NO_ANNDATA = "{} is kept as AnnData. Run: pip install 'napari-ngff[tables]'"
 
 
 def read_table(path: str | os.PathLike[str], *, alone: bool = False) -> WellTable:
+    """Read the first of `read_tables`."""
+    return read_tables(path, alone=alone)[0]
+
+
+def read_tables(
+    path: str | os.PathLike[str], *, alone: bool = False
+) -> list[WellTable]:
     """Read a file with one row per well, field or object.
 
     Text with commas, semicolons or tabs between columns; numbers may have decimal
-    commas where these are semicolons or tabs. Parquet where pyarrow is installed.
+    commas where these are semicolons or tabs. Parquet where pyarrow is installed. A
+    database of CellProfiler has a table for each kind of object, and one of images.
 
     Parameters
     ----------
@@ -93,16 +103,23 @@ def read_table(path: str | os.PathLike[str], *, alone: bool = False) -> WellTabl
     """
     where = Path(path)
     source = FolderSource(str(where.parent))
-    frame = _read_file(source, where.name, str(where))
-    if frame is None:
+    tables, frames = [], dict[str, Any]()
+    if where.suffix.lower() in DATABASES:
+        frames = read_database(where)
+    elif (rows := _read_file(source, where.name, str(where))) is not None:
+        frames[""] = rows
+    if not frames:
         raise FileNotFoundError(errno.ENOENT, "There is no such file", str(where))
-    try:
-        return make_table(frame, where.stem)
-    except CorruptDataError:
-        # No column names wells: then all rows are of the only one.
-        if not alone:
-            raise
-        return make_table(frame, where.stem, {WELL: ""})
+    for kind, frame in frames.items():
+        name, region = f"{where.stem}{kind and f': {kind}'}", kind * (LABEL in frame)
+        try:
+            tables.append(make_table(frame, name, region=region))
+        except CorruptDataError:
+            # No column names wells: then all rows are of the only one.
+            if not alone:
+                raise
+            tables.append(make_table(frame, name, {WELL: ""}, region))
+    return tables
 
 
 def _read_file(
@@ -143,6 +160,8 @@ def _text_frame(
     import pandas as pd
 
     text = _decode_text(raw).replace("\r\n", "\n").replace("\r", "\n").lstrip("\n ")
+    # The first line may name to OMERO the types of the columns.
+    text = re.sub(r"\A# header .*\n", "", text)
     first, _, rest = text.partition("\n")
     hint = HINT.fullmatch(first)
     # The most frequent one in the header, outside of quoted names.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, count
@@ -37,13 +38,37 @@ CATEGORY = "most frequent"
 """The way in which several texts of a well become one."""
 
 # The last ones are CellProfiler's.
-WELLS: tuple[str, ...] = ("well", "well_name", "wellname", "well name", "well_id")
-WELLS += ("wellid", "metadata_well", "image_metadata_well")
+WELLS = (
+    "well",
+    "well_name",
+    "wellname",
+    "well name",
+    "well_id",
+    "wellid",
+    "metadata_well",
+    "image_metadata_well",
+)
 ROWS = ("row", "well_row", "wellrow", "row_name", "metadata_row")
-COLUMNS: tuple[str, ...] = ("column", "col", "well_column", "wellcolumn", "well_col")
-COLUMNS += ("column_name", "metadata_column", "metadata_col")
+COLUMNS = (
+    "column",
+    "col",
+    "well_column",
+    "wellcolumn",
+    "well_col",
+    "column_name",
+    "metadata_column",
+    "metadata_col",
+)
 FIELDS = ("field", "path_in_well", "field_index", "fov", "site")
-LABELS = ("label", "label_id", "labelid", "object_label")
+LABELS = (
+    "label",
+    "label_id",
+    "labelid",
+    "object_label",
+    "objectnumber",
+    "object_number",
+    "number_object_number",
+)
 
 NAME = re.compile(r"([A-Za-z]{1,2})0*(\d+)")
 SEPARATORS = re.compile(r"[/\\_\s-]+")
@@ -143,6 +168,15 @@ class WellTable:
         wells = frame[WELL].map(lambda path: self.names.get(path, path))
         frame = frame.assign(**{WELL: wells})
         return frame if (frame[WELL] != "").any() else frame.drop(columns=WELL)
+
+    def describe_fields(self) -> str:
+        """Say of how many fields each well has rows: "4 fields", "1 to 4 fields"."""
+        places = self.frame[[WELL, FIELD]].drop_duplicates()
+        known = {*places.itertuples(index=False, name=None)}
+        known |= {place[:2] for place in self.without}
+        counts = sorted(Counter(well for well, _ in known).values()) or [0]
+        numbers = " to ".join(f"{x:,}" for x in dict.fromkeys((counts[0], counts[-1])))
+        return f"{numbers} field{'s' * (counts[-1] != 1)}"
 
     def list_images(self) -> dict[str, Any]:
         """Part the rows by their images: path of an image on the plate -> its rows.
@@ -363,6 +397,14 @@ def make_table(
         next((names[name] for name in usual if name in names), None)
         for usual in (WELLS, ROWS, COLUMNS, FIELDS, LABELS)
     )
+    wells = [names[name] for name in WELLS if name in names]
+    # OMERO has the id of each well in its database beside the name.
+    named = (
+        x
+        for x in wells[1:] and wells
+        if any(is_well_name(str(y)) for y in frame[x].unique())
+    )
+    well = next(named, well)
     result, used = dict[str, Any](place), [site, well]
     # What is known counts more than a column, which may hold names of another plate.
     if WELL in place:

@@ -34,6 +34,7 @@ from napari_ngff.plate.tables.feature_table import (
     FILE,
     describe_features,
     key_of,
+    may_get,
     write_table,
 )
 from napari_ngff.plate.tables.files import find_table
@@ -155,8 +156,10 @@ def write_classes(node: Node, changes: ClassChanges) -> ObjectClassTable:
         with suppress(NodeNotFoundError):
             table = replace(read_class_table(node, name), labels=changes.labels)
         merged = replace(table, classes=changes.merge_into(table.classes))
+        files = _dump_table(node, merged, "0.4" if node.zarr_format == 2 else "0.5")
+        expected = key_of(node, name), table.revision
         try:
-            return replace(merged, revision=_write_table(node, merged))
+            return replace(merged, revision=write_table(node, name, files, expected))
         except ConflictError:
             if number == TRIES - 1:
                 raise
@@ -169,23 +172,11 @@ def _find_place(node: Node, labels: str) -> str:
     if listed is not None:
         return listed
     names = (f"{labels}{number}{ENDING}" for number in ("", *range(2, 100)))
-    return next(name for name in names if _is_place(node, name, labels))
-
-
-def _is_place(node: Node, name: str, labels: str) -> bool:
-    """Return whether a table may be made there, or is by another window right now."""
-    try:
-        return _labels_of(node, name) == labels
-    except NodeNotFoundError:
-        # Its group comes before its file.
-        return node.location.source.find_revision(key_of(node, name)) is None
-
-
-def _write_table(node: Node, table: ObjectClassTable) -> Revision | None:
-    """Write a table, if its file has the revision that was read."""
-    files = _dump_table(node, table, "0.4" if node.zarr_format == 2 else "0.5")
-    return write_table(
-        node, table.name, files, (key_of(node, table.name), table.revision)
+    # Another window may be making it right now.
+    return next(
+        name
+        for name in names
+        if may_get(node, name, lambda x: CLASSES_KEY in x and region_of(x) == labels)
     )
 
 

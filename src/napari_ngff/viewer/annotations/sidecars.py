@@ -148,11 +148,6 @@ class SidecarCopy:
         self.error: Exception | None = None
 
     @property
-    def fraction(self) -> float:
-        """How much is copied, 0 to 1."""
-        return self.done / max(self.total, 1)
-
-    @property
     def part_text(self) -> str:
         """How much is copied, in words."""
         if not self.total:
@@ -165,7 +160,13 @@ class SidecarCopy:
         self.running = True
         _running.add(self)
         self._show_part()
-        Window.current.watch_copy(self, "Copying", self.progressed, self.ended)
+        Window.current.watch_copy(
+            self,
+            "Copying",
+            lambda: self.done / max(self.total, 1),
+            self.progressed,
+            self.ended,
+        )
         Window.current.run_work(self._copy_labels, self._show_end)
 
     def cancel(self) -> None:

@@ -236,7 +236,8 @@ class TableAnnotation(Annotation):
                 self.write(path, self._report_failure)
         elif not self._running:
             self._running, self._has_failed, self._is_stopped = True, False, False
-            Window.current.watch_copy(self, "Saving", self.owner.changed)
+            changed = self.owner.changed
+            Window.current.watch_copy(self, "Saving", lambda: self._done, changed)
             self._begin_save(quiet)
 
     def _begin_save(self, quiet: bool) -> None:
@@ -256,8 +257,8 @@ class TableAnnotation(Annotation):
             if isinstance(error, NameTakenError) and not quiet:
                 text, ask = f"{error} Name of the table:", Window.current.ask_label_name
                 name = ask(self.owner.viewer, text, error.free, name_problem)
-                self.table_name = name or self.table_name
                 if name:
+                    self.table_name = name
                     self._begin_save(quiet)
                     return
             self._running, self._has_failed = False, True

@@ -335,6 +335,12 @@ class JoinedTables:
         every = self._rows_of(column.offer)
         rows = self._rows_that_meet(met, column.offer)
         title = self.title_values(column, self._title_column(column))
+        first = self._title_column(column)
+        if how in NUMBERS and table.place_columns and title != first:
+            is_count = first != name and FIELD in every.frame
+            of = every.describe_fields() if is_count else table.row_noun
+            per = " per field" if is_count and how != "sum" else ""
+            title = f"{first}{per}, {how} of {of}"
         if self.hidden and table.acquisition_column:
             title += f", {' + '.join(self.shown)}"
         if how == CATEGORY:

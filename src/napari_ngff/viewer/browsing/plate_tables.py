@@ -266,6 +266,8 @@ class PlateTables:
             self._measured[offer] = measured
             if offer.source is TableOrigin.MEASURED:
                 self._keep_measured(offer, found.table)
+            for table in found.beside:
+                self._add_table(TableOffer(offer.source, table.name), table)
             self._add_table(offer, found.table)
             self._choose(offer)
             self._end_task(found.note)
@@ -284,9 +286,15 @@ class PlateTables:
 
     def _keep_measured(self, offer: TableOffer, table: WellTable) -> TableAnnotation:
         """Ask about a measured table before it goes away, until a file has it."""
-        owner, node, measured = self._annotations, self.browser.node, self._measured
-        place, known = last_part(str(node)), measured.get(offer)
-        return TableAnnotation(owner, table.region, place, table, known, node=node)
+        node = self.browser.node
+        return TableAnnotation(
+            self._annotations,
+            table.region,
+            last_part(str(node)),
+            table,
+            self._measured.get(offer),
+            node=node,
+        )
 
     def _name_image(self, address: str) -> str:
         """Name a field by the address of its image."""
@@ -309,11 +317,10 @@ class PlateTables:
     @property
     def why_not_saved(self) -> str:
         """Why *Save into the plate* is not possible for the chosen table; "" if so."""
-        chosen = self.joined.chosen
+        place, chosen = self.browser.node.location, self.joined.chosen
         if chosen is None or chosen.source is not TableOrigin.MEASURED:
             return "Choose a table that was measured."
-        node = self.browser.node
-        return why_not_written(node.location.source, node.location.path)
+        return why_not_written(place.source, place.path)
 
     def save_in_images(self) -> None:
         """Write the chosen table, which was measured, into its images."""
@@ -328,8 +335,8 @@ class PlateTables:
         if str(saved.node) == str(self.browser.node):
             if offer != self.joined.chosen:
                 # What was read of it before is older.
-                known = {x: y for x, y in self.joined.tables.items() if x != offer}
-                self.joined = replace(self.joined, tables=known)
+                tables = {x: y for x, y in self.joined.tables.items() if x != offer}
+                self.joined = replace(self.joined, tables=tables)
             self._add_offers([offer])
 
     def save_table(self, path: str) -> None:
@@ -481,8 +488,9 @@ class PlateTables:
         for layer, place in labels:
             # Rows of the field before must not stay, whether or not this one has some.
             part_features(layer)
-            regions = "", layer.metadata[KEY].label_name
-            if table is not None and table.region in regions:
+            # CellProfiler begins names of objects with a capital.
+            regions = "", layer.metadata[KEY].label_name.casefold()
+            if table is not None and table.region.casefold() in regions:
                 rows = table.of_field(place.well or "", place.field)
                 if len(rows):
                     join_features(layer, rows)

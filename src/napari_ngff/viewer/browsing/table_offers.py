@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.field_states import TODO, FieldStates
-from napari_ngff.plate.tables.files import read_listed_table, read_table
+from napari_ngff.plate.tables.files import read_listed_table, read_tables
 from napari_ngff.plate.tables.measure_labels import (
     MEASURE,
     FieldPath,
@@ -134,11 +134,14 @@ class TableRead:
         A sentence for the user: how much was found, or what is of no well.
     notice
         Which images are left out, and why; "" for none.
+    beside
+        Other tables of the same file.
     """
 
     table: WellTable
     note: str
     notice: str = ""
+    beside: tuple[WellTable, ...] = ()
 
 
 def read_offer(
@@ -167,16 +170,16 @@ def read_offer(
     if offer.source in TASKS:
         return gather_offer(node, offer, names, goes_on, **which)
     if offer.source is TableOrigin.FILE:
-        table = read_table(offer.path, alone=not names)
+        tables = read_tables(offer.path, alone=not names)
     elif offer.source is TableOrigin.STATES:
-        table = states_table(node)
+        tables = [states_table(node)]
     else:
-        table = read_listed_table(node, offer.name)
-    table = table.place_on(names)
+        tables = [read_listed_table(node, offer.name)]
+    table, *beside = (locate_rows(node, table.place_on(names)) for table in tables)
     others = table.list_others() if names else ()
     listed = _list_some([key.replace("/", "") for key in others])
     note = f"Not on this plate, in {offer.title}: {listed}." if listed else ""
-    return TableRead(locate_rows(node, table), note)
+    return TableRead(table, note, beside=tuple(beside))
 
 
 def _list_some(names: Sequence[str]) -> str:

@@ -258,13 +258,17 @@ class Window:
     def watch_save(self, saver: Any) -> None:
         """Show how a save goes on, which begins now in a worker."""
 
-    def watch_copy(self, copy: Any, title: str, *signals: Any) -> None:
+    def watch_copy(
+        self, copy: Any, title: str, part: Callable[[], float], *signals: Any
+    ) -> None:
         """Show how a copy of labels, or of a table, goes on, which begins in a worker.
 
         Parameters
         ----------
         copy
-            With `name`, `fraction`, `running` and `cancel`.
+            With `name`, `running` and `cancel`.
+        part
+            Returns how much is done, 0 to 1.
         signals
             Emitted when more is done, and at the end.
         """

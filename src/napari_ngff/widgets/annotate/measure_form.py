@@ -56,8 +56,11 @@ if TYPE_CHECKING:
 TITLE = "Measure labels"
 NO_LABELS = "There are no labels of an OME-Zarr."
 LEFT = "Nothing is kept: the labels were left meanwhile."
-KEPT = "Ctrl+S writes them into the image, Save table… into a file."
-KEPT_AS_FILE = "Save table… keeps them."
+KEPT = {
+    False: "Ctrl+S writes them into the image, Save table… into a file.",
+    True: "Save table… keeps them.",
+}
+"""By whether only a file can have them."""
 
 
 class MeasureForm(Container):  # type: ignore[type-arg]
@@ -201,13 +204,19 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         # The window asks about the table before its labels go away.
         owner, name = self._annotations, layer.name
         # A table in the image is about labels in it, not about those of a sidecar.
-        is_inside = labels.location.source.name == image.location.source.name
-        where = {"layer": layer, "node": image if is_inside else None}
-        kept = TableAnnotation(owner, name, place, table, measured, **where)
+        stores = {each.location.source.name for each in nodes}
+        kept = TableAnnotation(
+            owner,
+            name,
+            place,
+            table,
+            measured,
+            layer=layer,
+            node=image if len(stores) == 1 else None,
+        )
         self._last = _shown_image(layer), kept
         text = f"Measured {result.rows_text}, as features of the layer."
-        keeps = KEPT_AS_FILE if kept.asks_for_file else KEPT
-        notes = text, result.size_note, keeps, note
+        notes = text, result.size_note, KEPT[kept.asks_for_file], note
         self._end_task(" ".join(filter(None, notes)))
         # Enter now saves the table instead of measuring again.
         self.save_button.native.setDefault(True)

@@ -171,7 +171,6 @@ class TableBar(QWidget):
         self.menu.aboutToShow.connect(self._on_menu)
         self.save_menu.aboutToShow.connect(self._on_save_menu)
         self.menu.triggered.connect(self._on_measure)
-        self.save_menu.triggered.connect(self._on_save_action)
         self._controls.filter_changed.connect(self._on_filter)
         self._controls.filter_applied.connect(self._on_filter_applied)
 
@@ -228,14 +227,14 @@ class TableBar(QWidget):
     def _on_save_menu(self) -> None:
         """List what can be done with the chosen table."""
         self.save_menu.clear()
-        tables, into = self._shown, self._shown.browser.map.wells
-        title = "Save into the plate" if into else "Save into the images"
+        tables = self._shown
+        into = "plate" if tables.browser.map.wells else "images"
         for text, call, reason in (
-            (title, tables.save_in_images, tables.why_not_saved),
+            (f"Save into the {into}", tables.save_in_images, tables.why_not_saved),
             ("Save as a file…", self._on_save, ""),
         ):
             action: QAction = self.save_menu.addAction(text)
-            action.setData(call)
+            action.triggered.connect(call)
             action.setEnabled(not reason)
             action.setToolTip(reason)
 
@@ -271,9 +270,6 @@ class TableBar(QWidget):
         groups = [group for group, box in self.groups.items() if box.isChecked()]
         wells = self._map.selected()
         self._shown.measure_labels(name, MeasureScope(scope), wells, groups)
-
-    def _on_save_action(self, action: QAction) -> None:
-        action.data()()
 
     def _on_filter(self, text: str) -> None:
         if self._tables is not None:

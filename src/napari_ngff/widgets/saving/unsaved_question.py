@@ -56,7 +56,7 @@ UNKNOWN = (
     " of images are kept for later; tables are lost unless you save them first."
 )
 
-WRITES = "Save writes the table into its images."
+ASKS, WRITES = "Save asks for a file.", "Save writes the table into its images."
 
 SAVE_KEY = Qt.Key.Key_S, Qt.KeyboardModifier.ControlModifier
 DIRECT = Qt.FindChildOption.FindDirectChildrenOnly
@@ -244,8 +244,7 @@ class WindowGuard(EventWatcher):
         lines = [x.description for x in unsaved]
         if len(lines) > MOST_LINES:
             lines[MOST_LINES:] = [f"And {len(lines) - MOST_LINES} more: not saved."]
-        asks = any(x.asks_for_file for x in unsaved)
-        lines.append("Save asks for a file." if asks else WRITES)
+        lines.append(ASKS if any(x.asks_for_file for x in unsaved) else WRITES)
         answers = [SAVE, DISCARD]
         answer = dialogs.ask_question(self.parent(), TITLE, "\n".join(lines), answers)
         if answer == SAVE and not all(self._save_all([x]) for x in unsaved):
