@@ -109,7 +109,8 @@ def measure(viewer, kept=KEPT[False]):
 
 def is_unsaved(viewer):
     guard = viewer.window._qt_window.findChild(WindowGuard)
-    return guard is not None and guard._is_unsaved()
+    unsaved = session_of(viewer).annotations.list_unsaved()
+    return guard is not None and bool(unsaved)
 
 
 def close_window(viewer):

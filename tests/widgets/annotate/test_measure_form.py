@@ -44,7 +44,9 @@ def name_file(name, *, kind, folder):
 
     def choose():
         dialog = QApplication.activeModalWidget()
-        assert isinstance(dialog, QFileDialog)
+        if not isinstance(dialog, QFileDialog):  # not there yet
+            QTimer.singleShot(100, choose)
+            return
         dialog.setDirectory(str(folder))
         kinds = dialog.findChild(QComboBox, "fileTypeCombo")
         while kinds.currentText() != kind:
@@ -212,7 +214,7 @@ def test_a_plate_is_for_the_browser(viewer, tmp_path):
 def test_measuring_ends_with_the_form(viewer, tmp_path, monkeypatch):
     begun, ended = threading.Event(), threading.Event()
 
-    def endless(*_, goes_on):
+    def endless(*_, goes_on, task):
         while goes_on(1, 2):
             begun.set()
             time.sleep(0.01)
