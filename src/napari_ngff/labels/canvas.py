@@ -16,18 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.labels.canvas_level import BelowEdits, CanvasLevel, Chunk
+from napari_ngff.labels.canvas_level import BelowEdits, CanvasLevel, Chunk, DrawnLevels
 from napari_ngff.labels.chunk_patch import ChunkPatch
-from napari_ngff.labels.edits import EditLog
+from napari_ngff.labels.edits import Edit, EditLog
 from napari_ngff.labels.used_labels import UsedLabels
-from napari_ngff.store.arrays.boxes import box_shape, enclose_boxes, whole_box
+from napari_ngff.store.arrays.boxes import Box, box_shape, enclose_boxes, whole_box
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from napari_ngff.labels.canvas_level import DrawnLevels
-    from napari_ngff.labels.edits import Edit
-    from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.lazy_array import ArraySource
 
 BUDGET = 64 << 20

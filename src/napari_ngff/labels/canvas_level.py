@@ -10,6 +10,7 @@ import numpy as np
 
 from napari_ngff.labels.level_grid import LevelGrid
 from napari_ngff.store.arrays.boxes import (
+    Box,
     box_of,
     box_shape,
     cells_in,
@@ -17,14 +18,12 @@ from napari_ngff.store.arrays.boxes import (
     intersect_boxes,
     slice_inside,
 )
-from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
+from napari_ngff.store.arrays.lazy_array import ArraySource, ArrayWindow, LazyArray
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from napari_ngff.labels.edits import Edit
-    from napari_ngff.store.arrays.boxes import Box
-    from napari_ngff.store.arrays.lazy_array import ArraySource
 
 LARGEST = 1 << 31
 """A level of more bytes is not handed over as one array."""

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.labels.raster import Raster
-from napari_ngff.store.arrays.boxes import enclose_boxes, slice_inside
+from napari_ngff.store.arrays.boxes import Box, enclose_boxes, slice_inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from napari_ngff.labels.edits import Edit
     from napari_ngff.labels.level_grid import LevelGrid
-    from napari_ngff.store.arrays.boxes import Box
 
 
 class ChunkPatch:

@@ -19,14 +19,13 @@ from napari_ngff.labels.dabs import SMALL
 from napari_ngff.labels.raster import Raster
 from napari_ngff.labels.shapes import Cover, Everywhere, Mask, Polygon, Stroke
 from napari_ngff.labels.shapes import Shape as PlainShape
-from napari_ngff.store.arrays.boxes import box_shape
+from napari_ngff.store.arrays.boxes import Box, box_shape
 from napari_ngff.store.compression import from_zlib
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from napari_ngff.labels.level_grid import LevelGrid
-    from napari_ngff.store.arrays.boxes import Box
 
 Shape = PlainShape | Raster
 

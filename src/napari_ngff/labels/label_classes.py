@@ -12,14 +12,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.labels.class_colors import free_color
-from napari_ngff.metadata.model import CLASS_KEYS, MOST_CLASSES, OWN, LabelKind
+from napari_ngff.metadata.model import (
+    CLASS_KEYS,
+    MOST_CLASSES,
+    OWN,
+    LabelInfo,
+    LabelKind,
+)
 from napari_ngff.store.limits import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from napari_ngff.labels.used_labels import UsedLabels
-    from napari_ngff.metadata.model import LabelInfo
 
 KEYS = tuple(f"{OWN}{key}" for key in CLASS_KEYS)
 NAME, LOCKED, HIDDEN, PLACE = KEYS

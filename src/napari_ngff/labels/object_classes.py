@@ -9,16 +9,13 @@ import json
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from typing_extensions import override
 
-from napari_ngff.labels.class_colors import PALETTE, free_color
+from napari_ngff.labels.class_colors import PALETTE, RGBA, free_color
 from napari_ngff.store.limits import parse_json
-
-if TYPE_CHECKING:
-    from napari_ngff.labels.class_colors import RGBA
 
 MARKS = ("locked", "hidden")
 

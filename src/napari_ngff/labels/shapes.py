@@ -29,11 +29,10 @@ from napari_ngff.labels.dabs import (
     reached_mask,
 )
 from napari_ngff.labels.runs import cover_runs, mask_runs, sort_runs
-from napari_ngff.store.arrays.boxes import box_shape, whole_box
+from napari_ngff.store.arrays.boxes import Box, box_shape, whole_box
 
 if TYPE_CHECKING:
     from napari_ngff.labels.level_grid import Indices, LevelGrid
-    from napari_ngff.store.arrays.boxes import Box
 
 Points = tuple[tuple[int, int], ...]
 

@@ -16,7 +16,7 @@ from napari_ngff.errors import (
     may_pass,
     remedy_of,
 )
-from napari_ngff.plate.plate_layout import field_offsets, grid_offsets
+from napari_ngff.plate.plate_layout import Offset, field_offsets, grid_offsets
 from napari_ngff.store.threads import LOCAL_CONCURRENCY, share_work
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import WellField
     from napari_ngff.plate.plate_contents import FieldImage, PlateContents
-    from napari_ngff.plate.plate_layout import Offset
 
 ArrangementKey = tuple[str | None, int | None, tuple[int, ...]]
 """Path of the well, acquisition, and those that it is shown together with."""

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.store.arrays.boxes import box_shape, intersect_boxes, slice_inside
+from napari_ngff.store.arrays.boxes import Box, box_shape, intersect_boxes, slice_inside
 from napari_ngff.store.lru_cache import ByteCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from napari_ngff.store.arrays.boxes import Box
 
 Pixels = np.ndarray[Any, Any]
 

@@ -10,12 +10,11 @@ import numpy as np
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.store.hierarchy.node import read_node
-from napari_ngff.store.pyramids.pyramid import LevelSource, open_pyramid
+from napari_ngff.store.pyramids.pyramid import LevelSource, Pyramid, open_pyramid
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import Multiscale
     from napari_ngff.plate.plate_contents import FieldImage
-    from napari_ngff.store.pyramids.pyramid import Pyramid
 
 ALIKE = 1.5
 """Largest ratio of voxel sizes at which an image's level is used without striding."""

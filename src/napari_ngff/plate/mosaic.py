@@ -28,9 +28,9 @@ from napari_ngff.plate.well_cells import (
     WellCells,
     WellChoice,
 )
-from napari_ngff.store.arrays.lazy_array import BlankArray
-from napari_ngff.store.hierarchy.node import read_node
-from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid
+from napari_ngff.store.arrays.lazy_array import ArraySource, BlankArray
+from napari_ngff.store.hierarchy.node import Node, read_node
+from napari_ngff.store.pyramids.pyramid import OnError, Pyramid, open_pyramid
 from napari_ngff.store.sources.read_ahead import is_remote
 from napari_ngff.store.threads import share_work
 
@@ -45,9 +45,6 @@ if TYPE_CHECKING:
     )
     from napari_ngff.plate.plate_contents import FieldImage
     from napari_ngff.plate.plate_layout import MapWell
-    from napari_ngff.store.arrays.lazy_array import ArraySource
-    from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.store.pyramids.pyramid import OnError
 
 
 def add_coarse_levels(

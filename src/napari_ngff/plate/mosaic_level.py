@@ -18,7 +18,7 @@ from napari_ngff.errors import (
     OMEZarrError,
     may_pass,
 )
-from napari_ngff.plate.kept_planes import LevelPlanes
+from napari_ngff.plate.kept_planes import KeptPlane, LevelPlanes
 from napari_ngff.plate.level_view import (
     can_hold,
     cast_pixels,
@@ -26,10 +26,10 @@ from napari_ngff.plate.level_view import (
     view_of,
 )
 from napari_ngff.plate.plate_layout import spread_numbers
-from napari_ngff.store.arrays.boxes import box_shape
+from napari_ngff.store.arrays.boxes import Box, box_shape
 from napari_ngff.store.arrays.chunked_array import ChunkedArray
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
-from napari_ngff.store.pyramids.pyramid import LevelSource
+from napari_ngff.store.pyramids.pyramid import LevelSource, OnError, Pyramid
 from napari_ngff.store.threads import share_work
 
 if TYPE_CHECKING:
@@ -37,12 +37,9 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import Multiscale
     from napari_ngff.plate.arrangement import PlacedField
-    from napari_ngff.plate.kept_planes import KeptPlane
     from napari_ngff.plate.plate_contents import FieldImage
     from napari_ngff.plate.well_cells import Defer, MosaicBounds, WellCell, WellCells
-    from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.chunk_layout import ArrayLayout
-    from napari_ngff.store.pyramids.pyramid import OnError, Pyramid
 
 FEW = 4
 """Number of wells up to which they are drawn in the thread that asks: no longer than

@@ -15,18 +15,16 @@ from napari_ngff.errors import (
     is_refusal,
     may_pass,
 )
-from napari_ngff.metadata.model import WellField
+from napari_ngff.metadata.model import JSON, Multiscale, WellField
 from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
 from napari_ngff.store.hierarchy.coordinate_systems import scene_paths
-from napari_ngff.store.hierarchy.node import read_node
+from napari_ngff.store.hierarchy.node import Node, read_node
 from napari_ngff.store.limits import ATTRIBUTES_IN, parse_json
 from napari_ngff.store.sources.read_ahead import call_at_once
 
 if TYPE_CHECKING:
-    from napari_ngff.metadata.model import JSON, Multiscale
     from napari_ngff.store.arrays.chunk_layout import ArrayLayout
     from napari_ngff.store.hierarchy.location import Location
-    from napari_ngff.store.hierarchy.node import Node
 
 KNOWN_DOCUMENTS = 16
 """Number of different documents that are remembered, of images and of wells. Each new

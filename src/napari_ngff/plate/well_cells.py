@@ -16,16 +16,16 @@ from napari_ngff.errors import (
     is_refusal,
     may_pass,
 )
-from napari_ngff.plate.arrangement import Remark
+from napari_ngff.plate.arrangement import (
+    PlacedField,
+    Remark,
+    ScreenArrangements,
+    WellArrangement,
+)
 from napari_ngff.store.threads import LOCAL_CONCURRENCY
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import WellField
-    from napari_ngff.plate.arrangement import (
-        PlacedField,
-        ScreenArrangements,
-        WellArrangement,
-    )
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.pyramids.pyramid import OnError, Pyramid
 

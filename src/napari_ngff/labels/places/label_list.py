@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from napari_ngff.errors import ConflictError, CorruptDataError, NameTakenError
-from napari_ngff.labels.places.label_location import name_key
+from napari_ngff.labels.places.label_location import LabelLocation, name_key
 from napari_ngff.metadata.dump import dump_labels
 from napari_ngff.metadata.version import V0_4, V0_5
 from napari_ngff.store.arrays.new_array import group_documents
@@ -23,7 +23,6 @@ from napari_ngff.store.limits import ATTRIBUTES_IN, parse_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from napari_ngff.labels.places.label_location import LabelLocation
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.write.transaction import NewTree, Transaction
 

@@ -13,14 +13,13 @@ from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.metadata.version import LABEL_VERSIONS, Version
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.hierarchy.location import Location, is_url
-from napari_ngff.store.hierarchy.node import read_node
+from napari_ngff.store.hierarchy.node import Node, read_node
 from napari_ngff.store.limits import DOCUMENTS
 from napari_ngff.store.write.begin import begin_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.sources.source import Source
 
 DEVICES = re.compile(

@@ -26,10 +26,10 @@ from napari_ngff.errors import UnsupportedError
 from napari_ngff.store.arrays.array_writer import EncodedVoxels
 from napari_ngff.store.arrays.chunk_layout import ArrayLayout, ChunkKeys
 from napari_ngff.store.arrays.chunked_array import ChunkedArray
-from napari_ngff.store.arrays.lazy_array import ArrayWindow
+from napari_ngff.store.arrays.lazy_array import ArraySource, ArrayWindow
 from napari_ngff.store.compression import from_zstd
 from napari_ngff.store.limits import check_chunk, parse_json
-from napari_ngff.store.pyramids.pyramid import LevelSource, innermost_source
+from napari_ngff.store.pyramids.pyramid import LevelSource, OnError, innermost_source
 from napari_ngff.store.write.append_log import AppendLog
 from napari_ngff.store.write.fsync import flush_open_file
 from napari_ngff.store.write.replace_file import nameless_file
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from napari_ngff.labels.level_grid import Box
-    from napari_ngff.store.arrays.lazy_array import ArraySource
-    from napari_ngff.store.pyramids.pyramid import OnError
     from napari_ngff.store.sources.source import Source
 
 Array = npt.NDArray[Any]

@@ -11,12 +11,11 @@ import numpy.typing as npt
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.raster import Raster
-from napari_ngff.store.arrays.boxes import order_block, order_box
+from napari_ngff.store.arrays.boxes import AxisOrder, Box, order_block, order_box
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from napari_ngff.store.arrays.boxes import AxisOrder, Box
 
 Array = npt.NDArray[Any]
 

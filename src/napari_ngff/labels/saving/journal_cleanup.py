@@ -15,12 +15,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import CorruptDataError
-from napari_ngff.labels.saving.journal_records import EDITS, read_head
+from napari_ngff.labels.saving.journal_records import EDITS, JournalHead, read_head
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from napari_ngff.labels.saving.journal_records import JournalHead
 
 AGE = 90
 """Days without a write after which the journal of a deleted store is deleted."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import CorruptDataError
-from napari_ngff.labels.edits import load_edit
+from napari_ngff.labels.edits import Edit, load_edit
 from napari_ngff.labels.label_classes import load_kept_classes
 from napari_ngff.labels.raster import Raster
 from napari_ngff.labels.saving.save_run import count_common
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from napari_ngff.labels.edits import Edit
 
 EDITS = "edits.jsonl"
 """Name of the file of a journal, whose first line is its head."""

@@ -23,11 +23,14 @@ from numcodecs import Zstd
 
 from napari_ngff.errors import ConflictError, CorruptDataError
 from napari_ngff.labels.saving.before_images import (
+    BeforeImages,
     OriginalLevel,
     reopen_array,
 )
 from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.store.arrays.boxes import (
+    AxisOrder,
+    Cell,
     box_shape,
     cell_at,
     intersect_boxes,
@@ -40,10 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from napari_ngff.labels.level_grid import Box
-    from napari_ngff.labels.saving.before_images import BeforeImages
     from napari_ngff.labels.saving.save_run import SaveRun
     from napari_ngff.labels.saving.snapshot import Snapshot
-    from napari_ngff.store.arrays.boxes import AxisOrder, Cell
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.pyramids.level_reduction import LevelReduction
     from napari_ngff.store.sources.source import Revision

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import ConflictError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from napari_ngff.labels.edits import Edit
     from napari_ngff.metadata.model import Problem
 

@@ -9,9 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_ngff.labels.chunk_patch import ChunkPatch
-from napari_ngff.labels.edits import EditLog
+from napari_ngff.labels.edits import Edit, EditLog
 from napari_ngff.labels.level_grid import LevelGrid
 from napari_ngff.store.arrays.boxes import (
+    AxisOrder,
+    Box,
     array_box,
     cell_ranges,
     order_block,
@@ -22,8 +24,6 @@ from napari_ngff.store.arrays.boxes import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from napari_ngff.labels.edits import Edit
-    from napari_ngff.store.arrays.boxes import AxisOrder, Box
 
 Array = npt.NDArray[Any]
 

@@ -9,11 +9,10 @@ from napari_ngff.errors import OMEZarrError
 from napari_ngff.metadata.model import GroupKind, Severity
 from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.hierarchy.location import Location
-from napari_ngff.store.hierarchy.node import read_node
+from napari_ngff.store.hierarchy.node import Node, read_node
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import Problem
-    from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.sources.source import Source
 
 

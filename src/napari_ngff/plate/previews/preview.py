@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from napari_ngff.errors import NodeNotFoundError, UnsupportedError
-from napari_ngff.metadata.model import Channel, GroupKind
+from napari_ngff.metadata.model import Channel, GroupKind, Omero
 from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
 from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import read_node
@@ -26,7 +26,6 @@ from napari_ngff.store.sources.server_logins import server_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from napari_ngff.metadata.model import Omero
     from napari_ngff.plate.previews.preview_cache import PreviewCache
     from napari_ngff.store.arrays.lazy_array import ArraySource
     from napari_ngff.store.sources.source import Source

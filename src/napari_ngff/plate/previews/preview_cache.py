@@ -13,13 +13,12 @@ import numpy as np
 from napari_ngff.store.disk_cache import DiskCache, cache_folder
 from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.limits import parse_json
-from napari_ngff.store.sources.source import ReadLog
+from napari_ngff.store.sources.source import ReadLog, Revision, Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from napari_ngff.store.sources.source import Revision, Source
 
 LIMIT = 256 * 2**20
 """Bytes on disk beyond which the least recently used thumbnails are deleted."""

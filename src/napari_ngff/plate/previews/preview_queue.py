@@ -11,19 +11,20 @@ import numpy as np
 
 from napari_ngff.errors import is_refusal, may_pass
 from napari_ngff.plate.arrangement import reason_of
-from napari_ngff.plate.previews.preview import TooLargeError, mix_channels
+from napari_ngff.plate.previews.preview import (
+    Limits,
+    PreviewPixels,
+    PreviewPlace,
+    PreviewReader,
+    TooLargeError,
+    mix_channels,
+)
 from napari_ngff.store.lru_cache import ByteCache
 from napari_ngff.store.threads import LOCAL_CONCURRENCY, go_on_after_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from napari_ngff.plate.previews.preview import (
-        Limits,
-        PreviewPixels,
-        PreviewPlace,
-        PreviewReader,
-    )
 
 FEW, MANY = 2, 8
 """Threads for a local source, where more only fight for the interpreter, and for a

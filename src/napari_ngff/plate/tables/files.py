@@ -32,6 +32,7 @@ from napari_ngff.plate.tables.table import (
     PLACES,
     WELL,
     WELLS,
+    WellTable,
     is_truth,
     is_well_name,
     make_table,
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from napari_ngff.metadata.model import JSON
-    from napari_ngff.plate.tables.table import WellTable
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.sources.source import Source
 

@@ -10,26 +10,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import NodeNotFoundError, UnsupportedError
-from napari_ngff.metadata.model import CLASS_NAME, MOST_CLASSES, LabelKind
+from napari_ngff.metadata.model import CLASS_NAME, MOST_CLASSES, Axis, LabelKind
 from napari_ngff.metadata.units import MICROMETER, drop_noise, unit_factor
 from napari_ngff.plate.tables.statistics import (
     LabelStatistics,
     add_up,
     statistics_of_block,
 )
-from napari_ngff.store.arrays.boxes import box_shape, whole_box
-from napari_ngff.store.arrays.lazy_array import ArrayWindow
+from napari_ngff.store.arrays.boxes import Box, box_shape, whole_box
+from napari_ngff.store.arrays.lazy_array import ArraySource, ArrayWindow
 from napari_ngff.store.hierarchy.coordinate_systems import intrinsic_of, open_systems
-from napari_ngff.store.pyramids.pyramid import open_pyramid
+from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from napari_ngff.metadata.model import Axis
-    from napari_ngff.store.arrays.boxes import Box
-    from napari_ngff.store.arrays.lazy_array import ArraySource
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.store.pyramids.pyramid import Pyramid
 
 BLOCK = 1 << 20
 """Most voxels that are measured at once, unless one chunk has more."""

@@ -38,19 +38,18 @@ from napari_ngff.plate.tables.table import (
     FIELD,
     LABEL,
     WELL,
+    WellTable,
     read_acquisitions,
     well_key,
 )
-from napari_ngff.store.hierarchy.node import read_node
+from napari_ngff.store.hierarchy.node import Node, read_node
 from napari_ngff.store.hierarchy.summary import list_tables
 from napari_ngff.store.threads import CORES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from napari_ngff.plate.tables.table import WellTable
     from napari_ngff.store.hierarchy.location import Location
-    from napari_ngff.store.hierarchy.node import Node
 
 PER_WORKER = 4
 """Tasks of a batch per worker; progress is reported between batches."""

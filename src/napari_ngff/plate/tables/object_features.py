@@ -13,13 +13,13 @@ from napari_ngff.metadata.units import drop_noise
 from napari_ngff.plate.tables.labelled_image import (
     SIZE_NOTE,
     LabelledImage,
+    Outer,
     add_blocks,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from napari_ngff.plate.tables.labelled_image import Outer
     from napari_ngff.plate.tables.statistics import Floats, LabelStatistics
     from napari_ngff.store.arrays.boxes import Box
 

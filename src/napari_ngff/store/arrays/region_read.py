@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_ngff.errors import ChunkError, CorruptDataError, UnsupportedError
-from napari_ngff.store.arrays.boxes import box_of, box_shape, cell_ranges
+from napari_ngff.store.arrays.boxes import Box, box_of, box_shape, cell_ranges
 from napari_ngff.store.arrays.chunk_layout import ABSENT, Shape
 from napari_ngff.store.arrays.stored_objects import DOCUMENTS, ArrayObjects, ShardChunks
 from napari_ngff.store.limits import check_chunk
@@ -20,7 +20,6 @@ from napari_ngff.store.threads import LOCAL_CONCURRENCY, share_work
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.sources.source import Revision
 
 Array = npt.NDArray[Any]

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import IO
 
 from napari_ngff.store.write.fsync import flush_open_file
 from napari_ngff.store.write.named_errors import name_errors
 from napari_ngff.store.write.replace_file import temporary_folder, write_whole
-
-if TYPE_CHECKING:
-    from typing import IO
 
 
 class AppendLog:

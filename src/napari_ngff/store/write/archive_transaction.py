@@ -36,7 +36,7 @@ from napari_ngff.store.sources.zip_directory import (
     MOST_RATIO,
     ZipArchive,
 )
-from napari_ngff.store.sources.zip_source import close_all, reload_all
+from napari_ngff.store.sources.zip_source import ZipSource, close_all, reload_all
 from napari_ngff.store.write.file_lock import lock_open_file, turn_lock
 from napari_ngff.store.write.fsync import flush_folder, flush_open_file
 from napari_ngff.store.write.label_list_watch import announce_lists
@@ -55,7 +55,6 @@ from napari_ngff.store.write.zip_writer import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from napari_ngff.store.sources.zip_source import ZipSource
     from napari_ngff.store.write.staged_objects import StagedObject
     from napari_ngff.store.write.transaction import GoesOn
 

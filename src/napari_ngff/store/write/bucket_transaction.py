@@ -27,7 +27,7 @@ from napari_ngff.store.sources.server_access import LATE, allowed_seconds
 from napari_ngff.store.sources.source import Revision, WrappedSource
 from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.label_list_watch import announce_lists
-from napari_ngff.store.write.transaction import conflict_text
+from napari_ngff.store.write.transaction import GoesOn, conflict_text
 from napari_ngff.store.write.waiting_transaction import (
     WaitingTransaction,
     WaitingTree,
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.sources.remote_source import RemoteSource
     from napari_ngff.store.write.staged_objects import StagedObject
-    from napari_ngff.store.write.transaction import GoesOn
 
 AT_ONCE = 16
 """Objects that are put at once."""

@@ -37,6 +37,9 @@ from napari_ngff.store.write.replace_tree import (
 )
 from napari_ngff.store.write.transaction import (
     NOTHING,
+    GoesOn,
+    Revisions,
+    Secure,
     WaitingObject,
     conflict_text,
 )
@@ -46,7 +49,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from napari_ngff.store.compression import Buffer
-    from napari_ngff.store.write.transaction import GoesOn, Revisions, Secure
 
 Result = TypeVar("Result")
 

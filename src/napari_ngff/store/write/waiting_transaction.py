@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Protocol
 from typing_extensions import override
 
 from napari_ngff.store.hierarchy.consolidated import update_copies
-from napari_ngff.store.sources.source import Source, WrappedSource
+from napari_ngff.store.sources.source import Revision, Source, WrappedSource
 from napari_ngff.store.sources.zip_source import clip_range
-from napari_ngff.store.write.staged_objects import StagingFile
+from napari_ngff.store.write.staged_objects import StagedObject, StagingFile
 from napari_ngff.store.write.transaction import (
     NOTHING,
     NewTree,
+    Revisions,
+    Secure,
     Transaction,
     WaitingObject,
 )
@@ -23,9 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from napari_ngff.store.compression import Buffer
-    from napari_ngff.store.sources.source import Revision
-    from napari_ngff.store.write.staged_objects import StagedObject
-    from napari_ngff.store.write.transaction import Revisions, Secure
 
 
 class StoredObjects(Source, Protocol):

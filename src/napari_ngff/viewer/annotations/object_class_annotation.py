@@ -30,7 +30,11 @@ from napari_ngff.labels.object_classes import (
 from napari_ngff.metadata.model import LabelKind
 from napari_ngff.plate.tables.feature_table import is_writable
 from napari_ngff.store.hierarchy.location import CLASSES_END
-from napari_ngff.viewer.annotations.annotations import CopiedPart
+from napari_ngff.viewer.annotations.annotations import (
+    Annotations,
+    CopiedPart,
+    ImageCopy,
+)
 from napari_ngff.viewer.annotations.file_annotation import (
     FileAnnotation,
     OlderFile,
@@ -63,7 +67,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.viewer.annotations.annotations import Annotations, ImageCopy
     from napari_ngff.viewer.annotations.file_journal import KeptFile
 
 NO_CLASS = (0.55, 0.55, 0.55, 1.0)

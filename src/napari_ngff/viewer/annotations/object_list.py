@@ -22,9 +22,9 @@ from napari_ngff.plate.tables.labelled_image import (
     LabelledImage,
 )
 from napari_ngff.plate.tables.object_columns import join_columns, read_feature_tables
-from napari_ngff.plate.tables.statistics import add_up
+from napari_ngff.plate.tables.statistics import LabelStatistics, add_up
 from napari_ngff.plate.tables.table import LABEL
-from napari_ngff.store.arrays.boxes import box_shape
+from napari_ngff.store.arrays.boxes import Box, box_shape
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.store.pyramids.pyramid import innermost_source
 from napari_ngff.store.threads import CORES, share_work
@@ -32,7 +32,7 @@ from napari_ngff.viewer.annotations.object_class_annotation import (
     NO_CLASS,
     known_classes,
 )
-from napari_ngff.viewer.layers.coloring import color_objects
+from napari_ngff.viewer.layers.coloring import Coloring, color_objects
 from napari_ngff.viewer.layers.label_colors import color_groups, hide_labels
 from napari_ngff.viewer.layers.label_owners import TARGET, place_of_labels
 from napari_ngff.viewer.painting.layer_measuring import nodes_of
@@ -53,10 +53,7 @@ if TYPE_CHECKING:
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.canvas_level import CanvasLevel
     from napari_ngff.labels.edits import Edit
-    from napari_ngff.plate.tables.statistics import LabelStatistics
-    from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.viewer.annotations.annotations import Annotations
-    from napari_ngff.viewer.layers.coloring import Coloring
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
 
 RowQuery = tuple[str, str, bool]

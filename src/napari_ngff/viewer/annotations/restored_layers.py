@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import CorruptDataError, OMEZarrError
-from napari_ngff.labels.kept_edits import address_text, place_text
+from napari_ngff.labels.kept_edits import KeptEdits, address_text, place_text
 from napari_ngff.labels.places.sidecar import open_sidecars
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.viewer.layers.image_layers import OVER_IMAGE
@@ -21,6 +21,8 @@ from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import free_name, new_labels
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.plans.layer_plan import (
+    LayerData,
+    LayerOrigin,
     LayerPlan,
     frame_of,
     is_joined,
@@ -36,9 +38,7 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from napari.layers import Image
 
-    from napari_ngff.labels.kept_edits import KeptEdits
     from napari_ngff.labels.saving.journal_records import KeptClasses
-    from napari_ngff.viewer.plans.layer_plan import LayerData, LayerOrigin
 
 
 def find_labels(viewer: ViewerModel, place: str) -> Any:

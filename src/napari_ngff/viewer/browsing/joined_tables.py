@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from napari_ngff.plate.plate_layout import letters_index
-from napari_ngff.plate.tables.conditions import parse_filter
+from napari_ngff.plate.plate_layout import MapWell, PlateMap, letters_index
+from napari_ngff.plate.tables.conditions import ColumnCondition, parse_filter
 from napari_ngff.plate.tables.labelled_image import CLASS
 from napari_ngff.plate.tables.table import (
     AGGREGATIONS,
@@ -22,6 +22,8 @@ from napari_ngff.plate.tables.table import (
 from napari_ngff.viewer.browsing.table_offers import TableOffer, TableOrigin
 from napari_ngff.viewer.layers.coloring import (
     MOST_CATEGORIES,
+    Color,
+    Coloring,
     color_categories,
     color_numbers,
     suits_log,
@@ -30,9 +32,6 @@ from napari_ngff.viewer.layers.coloring import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from napari_ngff.plate.plate_layout import MapWell, PlateMap
-    from napari_ngff.plate.tables.conditions import ColumnCondition
-    from napari_ngff.viewer.layers.coloring import Color, Coloring
 
 NUMBERS = ("sum", "mean", "median", "std", "min", "max")
 """How numbers of objects of images become that of a well, the usual way first."""

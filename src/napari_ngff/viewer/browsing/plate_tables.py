@@ -35,6 +35,7 @@ from napari_ngff.viewer.browsing.table_offers import (
     MeasureScope,
     TableOffer,
     TableOrigin,
+    TableRead,
     find_offers,
     read_offer,
 )
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.plate.tables.table import WellTable
     from napari_ngff.viewer.browsing.browser import Browser
-    from napari_ngff.viewer.browsing.table_offers import TableRead
 
 KEPT = (TableOrigin.FILE, TableOrigin.MEASURED)
 """Origins whose tables are never read again."""

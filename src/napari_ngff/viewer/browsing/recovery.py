@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari.utils.notifications import show_warning
 
-from napari_ngff.labels.journal import INTERVAL, delete_journal
+from napari_ngff.labels.journal import INTERVAL, Journal, delete_journal
 from napari_ngff.labels.kept_edits import (
     KeptEdits,
     address_text,
@@ -69,7 +69,6 @@ if TYPE_CHECKING:
     from napari.layers import Image, Layer
 
     from napari_ngff.labels.canvas import Canvas
-    from napari_ngff.labels.journal import Journal
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.annotations.annotations import Annotations
     from napari_ngff.viewer.browsing.browser import Browser

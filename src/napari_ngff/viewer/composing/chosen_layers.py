@@ -14,7 +14,11 @@ from napari_ngff.labels.object_classes import CLASSES_KEY
 from napari_ngff.metadata.transform import join_matrix
 from napari_ngff.store.convert.conversion_plan import TABLES, read_table
 from napari_ngff.store.hierarchy.summary import list_tables, region_of
-from napari_ngff.viewer.annotations.annotations import CopiedPart, ImageCopy
+from napari_ngff.viewer.annotations.annotations import (
+    Annotations,
+    CopiedPart,
+    ImageCopy,
+)
 from napari_ngff.viewer.annotations.file_annotation import image_node
 from napari_ngff.viewer.composing.composition import name_labels
 from napari_ngff.viewer.composing.layer_axes import layer_axes, ome_order, place_of
@@ -38,7 +42,6 @@ if TYPE_CHECKING:
     from napari.layers import Layer
 
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.viewer.annotations.annotations import Annotations
 
 KINDS = ("image", "labels")
 """Types of layers that an OME-Zarr holds."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from napari.utils.colormaps import CyclicLabelColormap, DirectLabelColormap
@@ -22,7 +22,6 @@ from napari_ngff.viewer.private.lost import relies_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from typing import Self
 
 NEAR = 1 << 20
 """Labels from 0 to below this have their row in a table, which is fastest."""

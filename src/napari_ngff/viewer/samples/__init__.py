@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from colorsys import hsv_to_rgb
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -54,8 +54,6 @@ from napari_ngff.viewer.samples.drawing import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
     from numpy.typing import NDArray
 
 __all__ = [

@@ -28,7 +28,7 @@ from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.field_states import STATES
 from napari_ngff.metadata.model import LabelKind
 from napari_ngff.viewer.annotations.sidecars import file_text, folder_of
-from napari_ngff.viewer.browsing.annotation import labels_in_hand
+from napari_ngff.viewer.browsing.annotation import AnnotationRound, labels_in_hand
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.session import begin_annotation, session_of
@@ -56,7 +56,6 @@ from napari_ngff.widgets.theme_look import ThemeFollower
 if TYPE_CHECKING:
     from napari.components import ViewerModel
 
-    from napari_ngff.viewer.browsing.annotation import AnnotationRound
 
 OTHER_KINDS = (LabelKind.OBJECTS, LabelKind.CLASSES)
 """What labels become, by the number of the page that is shown."""

@@ -20,9 +20,9 @@ from qtpy.QtWidgets import (
 )
 
 from napari_ngff.errors import error_text
-from napari_ngff.labels.label_classes import dump_classes, load_classes
+from napari_ngff.labels.label_classes import LabelClass, dump_classes, load_classes
 from napari_ngff.store.write.replace_file import replace_file
-from napari_ngff.viewer.browsing.field_labels import label_name
+from napari_ngff.viewer.browsing.field_labels import ChangedFields, label_name
 from napari_ngff.viewer.painting.layer_classes import (
     classes_of_layer,
     count_voxels,
@@ -49,8 +49,6 @@ if TYPE_CHECKING:
 
     from napari.components import ViewerModel
 
-    from napari_ngff.labels.label_classes import LabelClass
-    from napari_ngff.viewer.browsing.field_labels import ChangedFields
     from napari_ngff.viewer.browsing.positions import Position
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
 

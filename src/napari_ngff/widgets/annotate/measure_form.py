@@ -16,7 +16,7 @@ from magicgui.widgets import (
 from qtpy.compat import isalive
 
 from napari_ngff.plate.tables.object_features import COLUMNS
-from napari_ngff.plate.tables.table import WELL, make_table
+from napari_ngff.plate.tables.table import WELL, WellTable, make_table
 from napari_ngff.viewer.annotations.label_annotation import image_title
 from napari_ngff.viewer.annotations.table_annotation import (
     MeasuredLabels,
@@ -34,7 +34,7 @@ from napari_ngff.viewer.painting.layer_measuring import (
     read_objects,
     unsaved_note,
 )
-from napari_ngff.viewer.services.latest_task import LatestTask
+from napari_ngff.viewer.services.latest_task import LatestTask, TaskTurn
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.connections import connect_while_alive
 from napari_ngff.widgets.dialogs import ask_table_file, ask_table_to_load
@@ -49,9 +49,7 @@ if TYPE_CHECKING:
     from napari.viewer import Viewer
 
     from napari_ngff.plate.tables.measure_labels import MeasureResult
-    from napari_ngff.plate.tables.table import WellTable
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.viewer.services.latest_task import TaskTurn
 
 TITLE = "Measure labels"
 NO_LABELS = "There are no labels of an OME-Zarr."

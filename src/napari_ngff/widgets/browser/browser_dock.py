@@ -6,8 +6,19 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from qtpy.QtCore import QEvent, QTimer
-from qtpy.QtGui import QCursor, QGuiApplication, QKeySequence, QShortcut  # type: ignore[attr-defined]
-from qtpy.QtWidgets import QApplication, QDockWidget, QMenu
+from qtpy.QtGui import (  # type: ignore[attr-defined]
+    QCursor,
+    QGuiApplication,
+    QKeyEvent,
+    QKeySequence,
+    QShortcut,
+)
+from qtpy.QtWidgets import (
+    QApplication,
+    QDockWidget,
+    QMenu,
+    QWidget,
+)
 
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.plate.previews.preview import PreviewReader
@@ -41,8 +52,6 @@ from napari_ngff.widgets.theme_look import ThemeFollower
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
-    from qtpy.QtGui import QKeyEvent
-    from qtpy.QtWidgets import QWidget
 
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.browsing.browser import Browser

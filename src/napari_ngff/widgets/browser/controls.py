@@ -20,14 +20,13 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_ngff.metadata.model import GroupKind
+from napari_ngff.metadata.model import Acquisition, GroupKind
 from napari_ngff.plate.plate_layout import GEOMETRIES
 from napari_ngff.widgets.connections import choice_box, enable_if
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from napari_ngff.metadata.model import Acquisition
     from napari_ngff.viewer.browsing.browser import Browser
 
 

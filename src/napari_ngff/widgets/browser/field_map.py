@@ -4,8 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qtpy.QtCore import QRect, QSize, Qt, Signal  # type: ignore[attr-defined]
-from qtpy.QtGui import QIcon, QPainter, QPixmap
+from qtpy.QtCore import (  # type: ignore[attr-defined]
+    QEvent,
+    QPoint,
+    QRect,
+    QSize,
+    Qt,
+    Signal,
+)
+from qtpy.QtGui import (
+    QHelpEvent,
+    QIcon,
+    QImage,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPixmap,
+)
 from qtpy.QtWidgets import QListView, QListWidget, QListWidgetItem, QToolTip, QWidget
 
 from napari_ngff.viewer.browsing.field_labels import WellStates
@@ -21,9 +37,6 @@ from napari_ngff.widgets.theme_look import ThemeColors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-    from qtpy.QtCore import QEvent, QPoint
-    from qtpy.QtGui import QHelpEvent, QImage, QKeyEvent, QMouseEvent, QPaintEvent
 
     from napari_ngff.viewer.browsing.positions import FieldPlace, WellFields
 

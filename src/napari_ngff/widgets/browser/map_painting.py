@@ -6,19 +6,25 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from qtpy.QtCore import QPoint, QRect, Qt
-from qtpy.QtGui import QBrush, QColor, QLinearGradient, QPainter, QPen, QPolygon
+from qtpy.QtGui import (
+    QBrush,
+    QColor,
+    QFontMetrics,
+    QImage,
+    QLinearGradient,
+    QPainter,
+    QPen,
+    QPolygon,
+)
 
 from napari_ngff.plate.arrangement import Remark
 from napari_ngff.plate.plate_layout import MapWell, PlateMap
-from napari_ngff.viewer.layers.coloring import CATEGORY_COLORS
+from napari_ngff.viewer.layers.coloring import CATEGORY_COLORS, Coloring
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from qtpy.QtGui import QFontMetrics, QImage
-
     from napari_ngff.viewer.browsing.field_labels import WellStates
-    from napari_ngff.viewer.layers.coloring import Coloring
     from napari_ngff.widgets.theme_look import ThemeColors
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from qtpy.compat import isalive
 from qtpy.QtCore import QObject, Qt, QTimer, Signal  # type: ignore[attr-defined]
-from qtpy.QtGui import QImage
+from qtpy.QtGui import QHideEvent, QImage, QShowEvent
 from qtpy.QtWidgets import (
     QApplication,
     QHBoxLayout,
@@ -19,8 +19,8 @@ from qtpy.QtWidgets import (
 )
 
 from napari_ngff.metadata.model import GroupKind
-from napari_ngff.plate.previews.preview import PreviewPlace
-from napari_ngff.plate.previews.preview_queue import PreviewQueue
+from napari_ngff.plate.previews.preview import PreviewPlace, PreviewReader
+from napari_ngff.plate.previews.preview_queue import PreviewQueue, WellThumbnail
 from napari_ngff.viewer.streaming.outage_watch import logged_in
 from napari_ngff.widgets.browser.controls import BrowserControls
 from napari_ngff.widgets.browser.plate_map import PlateMapView
@@ -31,10 +31,6 @@ from napari_ngff.widgets.opening import DropTarget
 from napari_ngff.widgets.workers import main_calls
 
 if TYPE_CHECKING:
-    from qtpy.QtGui import QHideEvent, QShowEvent
-
-    from napari_ngff.plate.previews.preview import PreviewReader
-    from napari_ngff.plate.previews.preview_queue import WellThumbnail
     from napari_ngff.widgets.theme_look import ThemeColors
 
 

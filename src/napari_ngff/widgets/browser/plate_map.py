@@ -6,13 +6,24 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import (  # type: ignore[attr-defined]
+    QEvent,
     QPoint,
     QRect,
     QSize,
     Qt,
     Signal,
 )
-from qtpy.QtGui import QPainter
+from qtpy.QtGui import (
+    QContextMenuEvent,
+    QHelpEvent,
+    QImage,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QResizeEvent,
+    QWheelEvent,
+)
 from qtpy.QtWidgets import (
     QAbstractScrollArea,
     QApplication,
@@ -35,18 +46,6 @@ from napari_ngff.widgets.theme_look import ThemeColors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-
-    from qtpy.QtCore import QEvent
-    from qtpy.QtGui import (
-        QContextMenuEvent,
-        QHelpEvent,
-        QImage,
-        QKeyEvent,
-        QMouseEvent,
-        QPaintEvent,
-        QResizeEvent,
-        QWheelEvent,
-    )
 
     from napari_ngff.plate.plate_layout import MapWell, PlateMap
     from napari_ngff.viewer.browsing.joined_tables import WellDetails

@@ -24,7 +24,7 @@ from napari_ngff.viewer.browsing.joined_tables import TableView
 from napari_ngff.viewer.browsing.table_offers import MeasureScope
 from napari_ngff.viewer.layers.coloring import list_known
 from napari_ngff.viewer.private.napari_window import qt_viewer_of
-from napari_ngff.widgets.browser.controls import make_caption
+from napari_ngff.widgets.browser.controls import BrowserControls, make_caption
 from napari_ngff.widgets.connections import (
     Connections,
     EventWatcher,
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from qtpy.QtGui import QAction, QDropEvent  # type: ignore[attr-defined]
 
     from napari_ngff.viewer.browsing.plate_tables import PlateTables
-    from napari_ngff.widgets.browser.controls import BrowserControls
     from napari_ngff.widgets.browser.plate_map import PlateMapView
 
 

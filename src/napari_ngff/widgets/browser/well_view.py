@@ -5,19 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qtpy.QtCore import Qt, Signal  # type: ignore[attr-defined]
-from qtpy.QtGui import QKeySequence, QShortcut  # type: ignore[attr-defined]
+from qtpy.QtGui import (  # type: ignore[attr-defined]
+    QImage,
+    QKeySequence,
+    QShortcut,
+)
 from qtpy.QtWidgets import QApplication, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from napari_ngff.plate.plate_layout import overlap_of
-from napari_ngff.viewer.browsing.positions import WellFields
+from napari_ngff.viewer.browsing.positions import (
+    FieldPlace,
+    WellFields,
+)
 from napari_ngff.widgets.browser.field_map import FieldMap, ImageStrip
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from qtpy.QtGui import QImage
-
-    from napari_ngff.viewer.browsing.positions import FieldPlace
     from napari_ngff.widgets.theme_look import ThemeColors
 
 
