@@ -470,12 +470,12 @@ def tables(folder: Path) -> None:
 
 def results(folder: Path) -> None:
     """Draw the wells of a plate as a table, compared with controls."""
+    os.environ["XDG_CACHE_HOME"] = str(folder)
     from napari_ngff.viewer.browsing.table_offers import MeasureScope
     from napari_ngff.viewer.samples import write_plate
     from napari_ngff.widgets.browser.host import show_browser
     from napari_ngff.widgets.docking import RESULTS, show_dock
 
-    os.environ["XDG_CACHE_HOME"] = str(folder)
     viewer = open_sample(write_plate(folder / "plate.ome.zarr", fields=2))
     viewer.theme = "light"
     dock = show_browser(viewer)
