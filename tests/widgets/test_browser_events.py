@@ -342,7 +342,7 @@ def test_a_closed_dock_follows_the_browser_no_longer(viewer, tmp_path):
     dock.parent().destroyOnClose()
     # It lives until Python's garbage is collected: nothing of it may be called.
     after = len(browser.position_changed), len(browser.layers_changed)
-    assert after == (before[0], before[1] - 2), "the dock, and its tables"
+    assert after == (before[0], before[1] - 1), "tables are of the session"
 
 
 @pytest.mark.long
