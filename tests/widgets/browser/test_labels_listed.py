@@ -53,7 +53,8 @@ def paint_new(viewer, name):
 def listed_by(dock):
     """Names in the Measure menu, in the box of labels, and of tables with numbers."""
     dock.tables._on_menu()
-    measured = {action.data()[0] for action in dock.tables.menu.actions()}
+    choices = [action.data() for action in dock.tables.menu.actions()]
+    measured = {choice[0] for choice in choices if choice is not None}
     boxes = dock.controls.labels, dock.tables.table
     texts = [{box.itemText(row) for row in range(1, box.count())} for box in boxes]
     return measured, texts[0], {text.removeprefix("number of ") for text in texts[1]}
