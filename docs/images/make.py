@@ -659,6 +659,20 @@ def journeys(folder: Path) -> None:
         write(small, f"journeys/{file.stem}", JOURNEY_LIMIT)
 
 
+def classify(folder: Path) -> None:
+    """Draw the page Classify, by the test that uses it."""
+    from PIL import Image
+
+    test = HERE.parents[1] / "tests/widgets/results/test_classify_page.py"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command += [f"--basetemp={folder / 'files'}", str(test)]
+    settings = os.environ | {"CLASSIFY_PICTURE": str(folder)}
+    subprocess.run(command, env=settings, check=True, cwd=HERE.parents[1])
+    picture = Image.open(folder / "classify.png").convert("RGB")
+    size = STEP_WIDTH, round(picture.height * STEP_WIDTH / picture.width)
+    write(picture.resize(size, Image.Resampling.LANCZOS), "classify")
+
+
 def volume(folder: Path) -> None:
     """Draw a part of a stack in 3D."""
     from napari_ngff.viewer.samples import write_stack
@@ -695,6 +709,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "annotate": annotate,
     "object-classes": object_classes,
     "bridge": bridge,
+    "classify": classify,
     "volume": volume,
     "session": session,
     "session-light": session_light,

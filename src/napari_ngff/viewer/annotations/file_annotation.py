@@ -171,11 +171,11 @@ class FileAnnotation(Annotation):
             cls.open_files(owner, image, files)
 
         if folders_of(node, cls.folder_ending):
-            read = partial(cls._read_parsed, node, cls.parser(layer))
+            read = partial(cls.read_parsed, node, cls.parser(layer))
             Window.current.run_work(read, show_files)
 
     @classmethod
-    def _read_parsed(cls, node: Node, parse: Callable[[str], Any]) -> list[StoredFile]:
+    def read_parsed(cls, node: Node, parse: Callable[[str], Any]) -> list[StoredFile]:
         """Read and parse the files of an image, in a worker; an error is content."""
         found = []
         for path, data, revision in cls.read_stored(node):

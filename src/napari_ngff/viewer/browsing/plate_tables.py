@@ -47,7 +47,7 @@ from napari_ngff.viewer.painting.layer_measuring import (
 )
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.plans.layer_plan import KEY, layer_kind, origin_of
-from napari_ngff.viewer.services.latest_task import LatestTask
+from napari_ngff.viewer.services.latest_task import LatestTask, TaskTurn
 from napari_ngff.viewer.services.notices import last_part
 from napari_ngff.viewer.services.window import Signal, Window
 
@@ -194,7 +194,10 @@ class PlateTables:
         """
         source = None if offer is None else offer.source
         is_known = offer in self.joined.tables and offer != self.joined.chosen
-        if offer is None or source in KEPT or (is_known and source in TASKS):
+        # No file has the classes that were predicted.
+        kept = [x.table for x in list_tables(self._annotations)]
+        is_kept = any(self.joined.tables.get(offer) is x for x in kept if offer)
+        if offer is None or source in KEPT or is_kept or (is_known and source in TASKS):
             self._choose(offer)
         else:
             self._read(offer, [""] if source is TableOrigin.COUNT else ())
@@ -233,7 +236,7 @@ class PlateTables:
         which["before"] = self.joined.tables.get(offer)
         unsaved = any(
             layer.metadata[KEY].label_name == label and getattr(layer, "unsaved", False)
-            for layer, _ in self._list_labels()
+            for layer, _ in self.list_labels()
         )
         self._read(offer, parts, UNSAVED if unsaved else "", **which)
 
@@ -270,7 +273,7 @@ class PlateTables:
                 self._add_table(TableOffer(offer.source, table.name), table)
             self._add_table(offer, found.table)
             self._choose(offer)
-            self._end_task(found.note)
+            self.end_task(found.note)
             if found.notice:
                 # It stays: who measures a plate for hours is not there all the time.
                 notice = Notification(found.notice, "warning")
@@ -281,7 +284,7 @@ class PlateTables:
         self._task.start(
             lambda turn: read_offer(node, offer, plate, turn.report_progress, **which),
             take,
-            self._end_task,
+            self.end_task,
         )
 
     def _keep_measured(self, offer: TableOffer, table: WellTable) -> TableAnnotation:
@@ -304,7 +307,29 @@ class PlateTables:
             well, _, field = field.rpartition("/")
         return inline_title(self.browser.name_field(Position(well, field)))
 
-    def _end_task(self, note: str = "") -> None:
+    def run_task(
+        self, work: Callable[[TaskTurn], Any], done: Callable[[Any], str]
+    ) -> None:
+        """Do work in a worker; `done` gets its result, and returns a sentence on it."""
+        self.progressed.emit(0, 0)
+        self._task.start(work, lambda found: self.end_task(done(found)), self.end_task)
+
+    def find_offer(self, table: WellTable) -> TableOffer:
+        """Find where a table comes from."""
+        return next(x for x, found in self.joined.tables.items() if found is table)
+
+    def replace_table(self, table: WellTable, new: WellTable, column: str) -> None:
+        """Replace a table by one with more columns, and colour the map by one of them.
+
+        It is kept as one that was measured: no file has the new columns.
+        """
+        offer = self.find_offer(table)
+        self._add_table(offer, new)
+        self._keep_measured(offer, new)
+        self.color_by(TableColumn(offer, column))
+
+    def end_task(self, note: str = "") -> None:
+        """Tell how a task has ended."""
         self._say(note)
         self.progressed.emit(1, 1)
         self.changed.emit()
@@ -312,7 +337,7 @@ class PlateTables:
     def cancel_task(self) -> None:
         """Stop the worker after the fields that were begun."""
         self._task.cancel()
-        self._end_task()
+        self.end_task()
 
     @property
     def why_not_saved(self) -> str:
@@ -352,11 +377,11 @@ class PlateTables:
         def finish(_: None) -> None:
             for each in kept:
                 each.leave(keep=False)
-            self._end_task(note)
+            self.end_task(note)
 
         self.progressed.emit(0, 0)
         self._task.start(
-            lambda _: write_frame(table.to_frame(), path), finish, self._end_task
+            lambda _: write_frame(table.to_frame(), path), finish, self.end_task
         )
 
     # What is shown of them.
@@ -437,7 +462,7 @@ class PlateTables:
         joined
             Tables with another choice, which is shown.
         """
-        browser, before, labels = self.browser, self.joined, self._list_labels()
+        browser, before, labels = self.browser, self.joined, self.list_labels()
         plate, runs = browser.node.metadata.plate, browser.chosen_acquisitions
         names = plate.acquisition_names if plate is not None and runs else {}
         shown = tuple(names[run] for run in runs if run in names)
@@ -462,7 +487,7 @@ class PlateTables:
         if joined is not None or known != (shown, hidden, colors):
             self._show(self.joined)
 
-    def _list_labels(self) -> list[tuple[Labels, FieldPath]]:
+    def list_labels(self) -> list[tuple[Labels, FieldPath]]:
         """List the labels of what is shown, each with the field that it belongs to.
 
         They belong to several fields where several acquisitions are shown.

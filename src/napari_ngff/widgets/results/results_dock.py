@@ -12,6 +12,7 @@ from napari_ngff.widgets.canvas_keys import leave_space_key
 from napari_ngff.widgets.connections import Connections, connect_while_alive
 from napari_ngff.widgets.docking import place_dock
 from napari_ngff.widgets.installation import install_widgets
+from napari_ngff.widgets.results.classify_page import ClassifyPage
 from napari_ngff.widgets.results.wells_page import WellsPage
 from napari_ngff.widgets.theme_look import ThemeFollower
 
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
 
     from napari_ngff.widgets.results.results_page import ResultsPage
 
-PAGES: tuple[tuple[str, type[ResultsPage]], ...] = (("Wells", WellsPage),)
+PAGES: tuple[tuple[str, type[ResultsPage]], ...] = (
+    ("Wells", WellsPage),
+    ("Classify", ClassifyPage),
+)
 """Titles and classes of pages, in their order; a new page is a line here."""
 
 NO_PLATE = "Open a plate first: drop it on the window."

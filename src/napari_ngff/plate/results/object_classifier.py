@@ -1,0 +1,235 @@
+"""Learns the classes of objects by their measured columns, with scikit-learn.
+
+A rule is kept as JSON that has what it was trained of: from that, the same versions of
+the libraries train the same rule again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from napari_ngff.errors import CorruptDataError, UnsupportedError
+from napari_ngff.plate.tables.labelled_image import CLASS
+from napari_ngff.plate.tables.table import FIELD, PLACES, WELL, WellTable
+from napari_ngff.store.limits import parse_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PREDICTED, PROBABILITY, MARGIN = "predicted", "probability", "margin"
+
+# Columns that tell where an object is, or its number, and not what it looks like.
+NO_FEATURE = re.compile(
+    "centroid|location|position|bbox|_center_|number"
+    f"|^([xyzt]|time|id|index|acquisition|{PROBABILITY})$",
+    re.IGNORECASE,
+)
+NO_LEARNING = (
+    "This needs the package scikit-learn. Run: pip install 'napari-ngff[classify]'"
+)
+PACKAGES = "napari-ngff", "scikit-learn", "numpy"
+TREES, PARTS, CHUNK = 50, 5, 100_000
+LEAST_FIELDS = 3  # with each class, so that whole fields are left out
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ObjectRule:
+    """What was learned of the objects that a person has classified.
+
+    Attributes
+    ----------
+    rows
+        A pandas.DataFrame of these: `PLACES`, `CLASS` and `columns`, which are numbers.
+    model
+        A pipeline of scikit-learn.
+    check
+        What models find that were trained without some of the objects: which parts of
+        them were left out ("parts"), "accuracy", and the number of objects by class and
+        by the class that was found ("confusion"). {} for too few objects.
+    """
+
+    rows: Any
+    columns: list[str]
+    model: Any
+    check: dict[str, Any]
+
+    @property
+    def description(self) -> str:
+        """What it was trained of, and how well it finds classes."""
+        text = f"Trained by {len(self.rows):,} objects."
+        if not self.check:
+            return f"{text} Too few objects have a class to find out how well."
+        share, parts = f"{100 * self.check['accuracy']:.0f} %", self.check["parts"]
+        return f"{text} Without them, {share} of them are found ({parts})."
+
+    def predict(self, table: WellTable, goes_on: Callable[[int, int], bool]) -> Any:
+        """Find the class of all objects of a table, some at a time.
+
+        Returns
+        -------
+        pandas.DataFrame or None
+            For each row `PREDICTED`, `PROBABILITY`, and `MARGIN`: by how much that is
+            more than the probability of the second class. None where it was given up.
+
+        Raises
+        ------
+        ValueError
+            Where the table lacks columns.
+        """
+        import pandas as pd
+
+        lacking = ", ".join(x for x in self.columns if x not in table.numeric_columns)
+        if lacking:
+            raise ValueError(f"{table.name} has no numbers of {lacking}.")
+        values, parts = _take_numbers(table.frame[self.columns]), []
+        for start in range(0, len(values), CHUNK):
+            if not goes_on(start, len(values)):
+                return None
+            parts.append(self.model.predict_proba(values[start : start + CHUNK]))
+        shares = np.concatenate(parts)
+        names = pd.Categorical.from_codes(shares.argmax(axis=1), self.model.classes_)
+        second, first = np.partition(shares, [-2, -1], axis=1)[:, -2:].T
+        found = {PREDICTED: names, PROBABILITY: first, MARGIN: first - second}
+        return pd.DataFrame(found, index=table.frame.index)
+
+    def dump_text(self) -> str:
+        """Write the rule as JSON, from which `parse_rule` trains it again."""
+        rows = self.rows.astype(object).where(self.rows.notna(), None)
+        content = {
+            "columns": self.columns,
+            "classes": self.model.classes_.tolist(),
+            "model": {name: repr(step) for name, step in self.model.steps},
+            "versions": {name: version(name) for name in PACKAGES},
+            "cross_validation": self.check,
+            "rows": rows.to_dict("list"),
+        }
+        return json.dumps(content, indent=1)
+
+
+def join_clicks(table: WellTable, clicks: Any) -> Any:
+    """Return what `train_rule` takes: the rows of objects that a person has classified.
+
+    Parameters
+    ----------
+    clicks
+        A pandas.DataFrame with `PLACES` and `CLASS`.
+    """
+    names = [x for x in table.numeric_columns if not NO_FEATURE.search(x)]
+    # As categories, which are joined by their numbers.
+    types = table.frame.dtypes[[WELL, FIELD]].to_dict()
+    places = table.frame[[*PLACES]].reset_index(names="row")
+    rows = places.merge(clicks.astype(types), on=[*PLACES])
+    rows[names] = _take_numbers(table.frame.loc[rows.pop("row"), names])
+    return rows.astype(dict.fromkeys(types, str))
+
+
+def train_rule(rows: Any) -> ObjectRule:
+    """Learn classes, and find out how well.
+
+    Parameters
+    ----------
+    rows
+        As of `ObjectRule`, in any order.
+
+    Raises
+    ------
+    UnsupportedError
+        Where scikit-learn is not installed.
+    ValueError
+        Where objects have fewer than two classes.
+    """
+    if find_spec("sklearn") is None:
+        raise UnsupportedError(NO_LEARNING)
+    from sklearn import ensemble, impute, model_selection, pipeline
+
+    rows = rows.sort_values([*PLACES], kind="stable", ignore_index=True)
+    columns = [name for name in rows if name not in (*PLACES, CLASS)]
+    values, classes = rows[columns].to_numpy(), rows[CLASS].to_numpy(str)
+    counts = Counter(classes.tolist())
+    if len(counts) < 2:
+        raise ValueError("Give objects of this table two classes first, or more.")
+    model = pipeline.make_pipeline(
+        impute.SimpleImputer(strategy="median", keep_empty_features=True),
+        ensemble.RandomForestClassifier(TREES, random_state=0),
+    )
+    groups, parts, check = rows[WELL] + "/" + rows[FIELD], "fields", dict[str, Any]()
+    count = int(groups.groupby(classes).nunique().min())
+    if count < LEAST_FIELDS:
+        groups, parts, count = rows.index, "objects", min(counts.values())
+    if count > 1:
+        number = min(count, PARTS)
+        folds = model_selection.StratifiedGroupKFold(
+            number, shuffle=True, random_state=0
+        )
+        splits = [x for x in folds.split(values, classes, groups) if len(x[1])]
+        found = model_selection.cross_val_predict(model, values, classes, cv=splits)
+        pairs = Counter(zip(classes.tolist(), found.tolist(), strict=True))
+        check = {
+            "parts": f"{number} parts of the {parts}",
+            "accuracy": float((classes == found).mean()),
+            "confusion": {
+                a: {b: pairs[a, b] for b in sorted(counts)} for a in sorted(counts)
+            },
+        }
+    return ObjectRule(rows, columns, model.fit(values, classes), check)
+
+
+def parse_rule(text: str) -> ObjectRule:
+    """Train a rule again, from what `ObjectRule.dump_text` wrote.
+
+    Raises
+    ------
+    CorruptDataError
+        Where it is something else.
+    """
+    import pandas as pd
+
+    try:
+        content = parse_json(text)
+        columns = content["columns"]
+        rows = pd.DataFrame(content["rows"])[[*PLACES, CLASS, *columns]]
+        return train_rule(rows.astype(dict.fromkeys(columns, float)))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise CorruptDataError(f"No rule was saved in this file: {error}") from error
+
+
+def find_unsure(table: WellTable, margins: Any, seen: Any) -> int:
+    """Find the row whose class is least sure, of fields where no object was seen.
+
+    If there are no such fields, it is any object that was not seen.
+
+    Parameters
+    ----------
+    margins
+        Of `ObjectRule.predict`; the index is that of the table.
+    seen
+        A pandas.DataFrame with `PLACES`.
+
+    Raises
+    ------
+    ValueError
+        Where all objects were seen.
+    """
+    import pandas as pd
+
+    left = table.frame[[*PLACES]]
+    for names in ([WELL, FIELD], [*PLACES]):
+        places, known = (pd.MultiIndex.from_frame(x[names]) for x in (left, seen))
+        found = margins[left.index][~places.isin(known)]
+        if len(found):
+            return int(found.idxmin())
+    raise ValueError("All objects were seen.")
+
+
+def _take_numbers(frame: Any) -> Any:
+    """Return numbers; those that the 32 bits of a forest cannot hold are missing."""
+    values = frame.to_numpy(float, na_value=np.nan)
+    return np.where(np.abs(values) < np.finfo(np.float32).max, values, np.nan)

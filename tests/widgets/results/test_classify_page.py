@@ -1,0 +1,193 @@
+"""The page *Classify* in a real window: a person classifies some objects of a plate."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from qtpy.QtCore import Qt
+from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QFileDialog, QLineEdit
+from scipy.ndimage import gaussian_filter
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+
+from mouse import canvas, click, pump, until
+from napari_ngff.plate.results.object_classifier import TREES
+from napari_ngff.viewer.annotations.table_annotation import list_tables
+from napari_ngff.viewer.browsing.table_offers import MeasureScope
+from napari_ngff.viewer.session import session_of
+from napari_ngff.widgets.docking import ANNOTATE, BROWSER, RESULTS, show_dock
+from plates import write_image, write_plate
+
+LEFT = Qt.MouseButton.LeftButton
+SHAPE = 160, 160
+
+
+def draw_field(number):
+    """Round and long blobs: pixels, and labels with odd ids for round ones."""
+    rng = np.random.default_rng(number)
+    labels = np.zeros(SHAPE, "u4")
+    y, x = np.indices(SHAPE)
+    for i in range(16):
+        middle = 20 + 40 * (i // 4), 20 + 40 * (i % 4)
+        dy, dx = y - middle[0], x - middle[1]
+        long = 1 + (i % 2) * (1.2 + rng.random())
+        size = 36 + 40 * rng.random()
+        labels[dy**2 * long + dx**2 / long < size] = i + 1
+    noise = rng.normal(0, 40, SHAPE)
+    pixels = 200 + 2000 * gaussian_filter((labels > 0).astype(float), 2) + noise
+    return pixels.clip(0).astype("u2")[None], labels
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    root = tmp_path_factory.mktemp("blobs") / "p.ome.zarr"
+    write_plate(root, grid=(1, 3), fields=2, shape=(1, *SHAPE), levels=1)
+    for number in range(6):
+        folder = root / "A" / str(number // 2 + 1) / str(number % 2)
+        pixels, labels = draw_field(number)
+        shutil.rmtree(folder)
+        corner = (0, number % 2 * SHAPE[1])
+        write_image(folder, pixels, 3, levels=1, corner=corner, labels=["nuclei"])
+        shutil.rmtree(folder / "labels" / "nuclei")
+        planes = {"y": (0.5, 0.0), "x": (0.5, corner[1] * 0.5)}
+        write_image(
+            folder / "labels/nuclei", labels, 3, "yx", 1, label={}, planes=planes
+        )
+    return root
+
+
+@pytest.fixture
+def plate(stored, tmp_path):
+    return shutil.copytree(stored, tmp_path / "p.ome.zarr")
+
+
+def annotations(viewer):
+    return session_of(viewer).annotations
+
+
+def push(button):
+    until(button.isEnabled)
+    QTest.mouseClick(button, LEFT)
+    pump()
+
+
+def press(viewer, key):
+    viewer.window.activate()
+    canvas(viewer).native.setFocus()
+    pump()
+    QTest.keyClick(canvas(viewer).native, key)
+    pump()
+
+
+def classify(viewer, annotate, field, ids):
+    """Click objects of a field, and press 1 for round ones, and 2 for others."""
+    browser = session_of(viewer).browser
+    browser.show_field("A/1", field)
+    until(lambda: browser.position is not None and browser.position.field == field)
+    layer = viewer.layers["nuclei"]
+    layer.visible = True
+    viewer.layers.selection.active = layer
+    until(lambda: annotate.objects.isVisible() and annotate.objects.classes.isEnabled())
+    pump(200)
+    panel = annotate.objects.classes
+    if not panel.items:
+        for _ in range(2):
+            push(panel.buttons["Add class"])
+            QTest.keyClick(panel.table.findChild(QLineEdit), Qt.Key.Key_Return)
+            pump()
+    layer.mode = "pick"
+    for one in ids:
+        place = 20 + 40 * ((one - 1) // 4), 20 + 40 * ((one - 1) % 4)
+        click(viewer, tuple(layer.data_to_world(place))[-2:])
+        until(lambda one=one: layer.selected_label == one)
+        press(viewer, Qt.Key.Key_2 if one % 2 else Qt.Key.Key_1)
+
+
+@pytest.fixture
+def page(viewer, plate):
+    """The page *Classify* of a plate whose nuclei are measured, with their shape."""
+    viewer.window.resize(1280, 800)
+    show_dock(viewer, ANNOTATE)
+    viewer.open(str(plate), plugin="napari-ngff")
+    until(lambda: session_of(viewer).browser is not None)
+    tables = session_of(viewer).open_tables()
+    until(lambda: "nuclei" in tables.labels)
+    tables.measure_labels("nuclei", MeasureScope.ALL, groups=("shape",))
+    until(lambda: tables.table is not None)
+    dock = show_dock(viewer, RESULTS)
+    dock.tabs.setCurrentIndex(1)
+    until(lambda: "Classify" in dock.pages)
+    show_dock(viewer, ANNOTATE)
+    return dock.pages["Classify"]
+
+
+def shares_by_scikit_learn(rule, frame):
+    """The probability of each class by scikit-learn alone."""
+    model = make_pipeline(
+        SimpleImputer(strategy="median"),
+        RandomForestClassifier(TREES, random_state=0),
+    )
+    rows = rule.rows
+    model.fit(rows[rule.columns].to_numpy(), rows["class"].to_numpy(str))
+    return model.predict_proba(frame[rule.columns].to_numpy())
+
+
+def take_picture(viewer):
+    """Show the map, and take the picture of the documentation if it is wanted."""
+    if folder := os.environ.get("CLASSIFY_PICTURE"):
+        show_dock(viewer, BROWSER)
+        pump(500)
+        picture = str(Path(folder) / "classify.png")
+        viewer.window.screenshot(picture, canvas_only=False)
+
+
+def counts_in(page):
+    return [page.grid.item(row, 0).text() for row in range(page.grid.rowCount())]
+
+
+def test_objects_are_classified_by_those_that_were_clicked(
+    viewer, page, tmp_path, monkeypatch
+):
+    tables, browser = page.tables, session_of(viewer).browser
+    assert not page.train.isEnabled()
+    for field in "01":
+        classify(viewer, show_dock(viewer, ANNOTATE), field, range(1, 11))
+    until(lambda: counts_in(page) == ["10", "10"])
+    push(page.train)
+    until(lambda: page.predict.isEnabled())
+    rule = page.classifying.rule
+    assert page.note.text().startswith("Trained by 20 objects. Without them,")
+    found = [page.grid.horizontalHeaderItem(i).text() for i in range(3)]
+    assert found == ["objects", "found class 1", "found class 2"]
+    push(page.predict)
+    until(lambda: page.unsure.isEnabled())
+    frame, names = tables.table.frame, np.array(["class 1", "class 2"])
+    shares = shares_by_scikit_learn(rule, frame)
+    found = frame["predicted"].astype(str)
+    assert (found == names[frame["label"] % 2]).mean() > 0.9
+    assert (found == names[shares.argmax(axis=1)]).all()
+    np.testing.assert_array_equal(frame["probability"], shares.max(axis=1))
+    assert tables.joined.column == "predicted"
+    take_picture(viewer)
+    assert any(each.table is tables.table for each in list_tables(annotations(viewer)))
+    margins = np.abs(shares[:, 0] - shares[:, 1])
+    away = (frame["well"] != "A/1").to_numpy()
+    press(viewer, Qt.Key.Key_U)
+    until(lambda: browser.position.well != "A/1")
+    unsure = frame[away & (margins == margins[away].min())]
+    layer = viewer.layers["nuclei"]
+    until(lambda: layer.selected_label in [*unsure["label"]])
+    path = tmp_path / "rule.json"
+    for ask in ("getSaveFileName", "getOpenFileName"):
+        monkeypatch.setattr(QFileDialog, ask, lambda *_: (str(path), ""))
+    push(page.save)
+    until(path.exists)
+    push(page.load)
+    until(lambda: page.classifying.rule is not rule)
+    assert page.classifying.rule.dump_text() == rule.dump_text()
