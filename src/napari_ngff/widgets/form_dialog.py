@@ -9,6 +9,7 @@ from qtpy.QtCore import QEvent, QObject, Qt, QTimer
 from qtpy.QtWidgets import QDialog, QPushButton, QVBoxLayout, QWidget
 
 from napari_ngff.viewer.private.napari_window import qt_window_of
+from napari_ngff.widgets.connections import fill_layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,9 +55,7 @@ class FormDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle(title)
         self.setMinimumWidth(WIDTH)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(6, 6, 6, 6)
-        layout.addWidget(native)
+        fill_layout(QVBoxLayout(self), native, margin=6)
         button.setDefault(True)
         for other in self.findChildren(QPushButton):
             if other is not button:

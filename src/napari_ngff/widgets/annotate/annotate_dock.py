@@ -14,7 +14,6 @@ from qtpy.QtWidgets import (
     QFrame,
     QGroupBox,
     QInputDialog,
-    QLabel,
     QProgressBar,
     QScrollArea,
     QSizePolicy,
@@ -43,8 +42,10 @@ from napari_ngff.widgets.connections import (
     choice_box,
     connect_while_alive,
     enable_if,
+    fill_layout,
     filled_row,
     make_buttons,
+    wrapping_label,
     wrapping_row,
 )
 from napari_ngff.widgets.docking import place_dock
@@ -113,7 +114,7 @@ class RoundBar(QGroupBox):
             "State of this field, saved in a file next to the plate.\n"
             "Shift+D: done. Shift+F: flagged."
         )
-        self.place = QLabel(self)
+        self.place = wrapping_label(self)
         self.bar = QProgressBar(self)
         self.bar.setFormat("%v of %m done")
         self.bar.setAccessibleName("Fields that are done")
@@ -122,15 +123,15 @@ class RoundBar(QGroupBox):
         self._on_browsing(session_of(viewer).browser)
 
     def _build_layout(self) -> None:
-        layout = QVBoxLayout(self)
-        # The name of the field gets the room, so the arrows stay where they are.
-        way = filled_row(self.previous, self.place, self.next, wide=self.place)
-        self.place.setWordWrap(True)
-        layout.addWidget(self.begin)
-        layout.addLayout(way)
-        layout.addWidget(self.regions)
-        layout.addLayout(wrapping_row(self.todo, self.browse, self.state))
-        layout.addWidget(self.bar)
+        fill_layout(
+            QVBoxLayout(self),
+            self.begin,
+            # The name of the field gets the room, so the arrows stay where they are.
+            filled_row(self.previous, self.place, self.next, wide=self.place),
+            self.regions,
+            wrapping_row(self.todo, self.browse, self.state),
+            self.bar,
+        )
 
     def _connect_signals(self) -> None:
         # `activated` is the user alone; the box also changes with each field.
@@ -268,7 +269,7 @@ class AnnotateDock(QWidget):
         self._layer: OMEZarrLabels | None = None
         self._shown_kind: LabelKind | None = None
         self._following, self._following_saver = Connections(self), Connections(self)
-        self.title = QLabel(NO_LABELS, self)
+        self.title = wrapping_label(self, NO_LABELS)
         self.path = PathLabel(self)
         self.make, self.kind = make_buttons(
             self,
@@ -289,7 +290,7 @@ class AnnotateDock(QWidget):
         self.kind.hide()
         self.sections = SectionRow(napari_viewer, self)
         self.round = RoundBar(napari_viewer, self)
-        self.status = QLabel(self)
+        self.status = wrapping_label(self)
         self._build_layout()
         leave_space_key(self)
         canvas = canvas_of(napari_viewer) or self  # without a window there is none
@@ -314,8 +315,6 @@ class AnnotateDock(QWidget):
         self.status.setText(text)
 
     def _build_layout(self) -> None:
-        self.title.setWordWrap(True)
-        self.status.setWordWrap(True)
         self.showReport("")
         for page in (self.classes, self.objects):
             # Beside a browser there may be little room.
@@ -325,14 +324,16 @@ class AnnotateDock(QWidget):
             area.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # Tab goes to its controls
             area.setWidget(page)
             self.pages.addWidget(area)
-        layout = QVBoxLayout(self)
-        row = filled_row(self.title, self.kind, self.make, wide=self.title)
-        layout.addLayout(row)
-        layout.addWidget(self.path)
-        layout.addWidget(self.pages, 1)
-        layout.addWidget(self.sections)
-        layout.addWidget(self.round)
-        layout.addWidget(self.status)
+        fill_layout(
+            QVBoxLayout(self),
+            filled_row(self.title, self.kind, self.make, wide=self.title),
+            self.path,
+            self.pages,
+            self.sections,
+            self.round,
+            self.status,
+            wide=self.pages,
+        )
 
     def _connect_signals(self) -> None:
         # No lambdas: Qt would keep what they hold, and so this dock, for ever.

@@ -40,6 +40,7 @@ from napari_ngff.widgets.connections import (
     WidgetTasks,
     alive_check,
     enable_if,
+    fill_layout,
     make_buttons,
     why_fixed,
 )
@@ -118,12 +119,10 @@ class ClassPage(QWidget):
         layout = QVBoxLayout(self)
         # Four pixels below the tabs; the dock itself has margins at the sides.
         layout.setContentsMargins(0, 4, 0, 0)
-        layout.addWidget(self.table, 1)
         grid = QGridLayout()
         for number, button in enumerate(buttons):
             grid.addWidget(button, number // 3, number % 3)
-        layout.addLayout(grid)
-        layout.addLayout(form)
+        fill_layout(layout, self.table, grid, form, wide=self.table)
         self.setLayer(None)
 
     def setLayer(self, layer: OMEZarrLabels | None) -> None:

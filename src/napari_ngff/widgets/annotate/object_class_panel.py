@@ -22,6 +22,7 @@ from napari_ngff.widgets.annotate.class_table import OBJECTS, ClassTable
 from napari_ngff.widgets.connections import (
     connect_while_alive,
     enable_if,
+    fill_layout,
     make_buttons,
     while_alive,
     wrapping_row,
@@ -75,10 +76,7 @@ class ObjectClassPanel(QWidget):
             ),
         )
         self.buttons = {button.text().replace("&", ""): button for button in buttons}
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.table)
-        layout.addLayout(wrapping_row(*buttons))
+        fill_layout(QVBoxLayout(self), self.table, wrapping_row(*buttons), margin=0)
         connect_while_alive(self._annotations.changed, self, self.refresh)
 
     def setLayer(self, layer: OMEZarrLabels | None) -> None:

@@ -36,6 +36,7 @@ from napari_ngff.widgets.connections import (
     Connections,
     WidgetTasks,
     enable_if,
+    fill_layout,
     filled_row,
     make_buttons,
     while_alive,
@@ -125,11 +126,15 @@ class ObjectPage(QWidget):
         label.setBuddy(self.id)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 4, 0, 0)
-        layout.addLayout(filled_row(label, self.id, self.jump, wide=self.id))
-        layout.addLayout(wrapping_row(self.unused, self.delete_chosen))
-        layout.addLayout(wrapping_row(*self._tools))
-        layout.addWidget(self.classes)
-        layout.addWidget(self.table, 1)
+        fill_layout(
+            layout,
+            filled_row(label, self.id, self.jump, wide=self.id),
+            wrapping_row(self.unused, self.delete_chosen),
+            wrapping_row(*self._tools),
+            self.classes,
+            self.table,
+            wide=self.table,
+        )
 
     def _connect_signals(self) -> None:
         self.id.valueChanged.connect(self._on_id)

@@ -38,7 +38,9 @@ from napari_ngff.widgets.connections import (
     alive_check,
     choice_box,
     connect_while_alive,
+    fill_layout,
     filled_row,
+    wrapping_label,
 )
 from napari_ngff.widgets.frame_model import FrameModel, view_rows
 from napari_ngff.widgets.theme_look import ThemeColors
@@ -141,7 +143,7 @@ class ObjectTable(QWidget):
         self.model = ObjectModel(self.objects, self)
         tip = "Click an object to choose it and go there."
         self.view: Any = view_rows(self, self.model, "Objects", tip)
-        self.note = QLabel(self)
+        self.note = wrapping_label(self)
         self.read = QPushButton("List objects", self)
         self.read.setToolTip("Reads all objects of the labels, with their sizes.")
         self._build_layout()
@@ -168,14 +170,16 @@ class ObjectTable(QWidget):
         header.sortIndicatorChanged.connect(self._order)
         label = QLabel("Colour by", self)
         label.setBuddy(self.color)
-        self.note.setWordWrap(True)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addLayout(filled_row(label, self.color, self.log, wide=self.color))
-        layout.addWidget(self.legend)
-        layout.addLayout(filled_row(self.filter, self.read, wide=self.filter))
-        layout.addWidget(view, 1)
-        layout.addWidget(self.note)
+        fill_layout(
+            QVBoxLayout(self),
+            filled_row(label, self.color, self.log, wide=self.color),
+            self.legend,
+            filled_row(self.filter, self.read, wide=self.filter),
+            view,
+            self.note,
+            wide=view,
+            margin=0,
+        )
 
     def _connect_signals(self) -> None:
         self._pause.timeout.connect(self._on_pause)

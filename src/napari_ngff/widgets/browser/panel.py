@@ -9,8 +9,6 @@ from qtpy.QtCore import QObject, Qt, QTimer, Signal  # type: ignore[attr-defined
 from qtpy.QtGui import QHideEvent, QImage, QShowEvent
 from qtpy.QtWidgets import (
     QApplication,
-    QHBoxLayout,
-    QLabel,
     QProgressBar,
     QPushButton,
     QSplitter,
@@ -26,7 +24,13 @@ from napari_ngff.widgets.browser.controls import BrowserControls
 from napari_ngff.widgets.browser.plate_map import PlateMapView
 from napari_ngff.widgets.browser.table_bar import TableBar, is_table
 from napari_ngff.widgets.browser.well_view import CollectionView, WellView
-from napari_ngff.widgets.connections import connect_while_alive, while_alive
+from napari_ngff.widgets.connections import (
+    connect_while_alive,
+    fill_layout,
+    filled_row,
+    while_alive,
+    wrapping_label,
+)
 from napari_ngff.widgets.opening import DropTarget
 from napari_ngff.widgets.workers import main_calls
 
@@ -213,7 +217,7 @@ class BrowserPanel(DropTarget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.title = QLabel(HINT, self)
+        self.title = wrapping_label(self, HINT)
         self.annotate = QPushButton("A&nnotate", self)
         self.annotate.setToolTip("Shows classes, tools and saving.")
         self.controls = BrowserControls(self)
@@ -225,7 +229,7 @@ class BrowserPanel(DropTarget):
         self.splitter = QSplitter(Qt.Orientation.Vertical, self)
         self.progress = QProgressBar(self)
         self.cancel = QPushButton("Cancel", self)
-        self.status = QLabel(self)
+        self.status = wrapping_label(self)
         self._waited = QTimer(self)
         self._waited.timeout.connect(self._show_progress)
         for chosen in (
@@ -235,8 +239,6 @@ class BrowserPanel(DropTarget):
             self.controls.acquisitions_chosen,
         ):
             chosen.connect(self._return_keys)
-        for label in (self.title, self.status):
-            label.setWordWrap(True)
         self.progress.setRange(0, 0)
         self.progress.setTextVisible(False)
         # A thin line, in pixels: it says that something happens, without a number.
@@ -253,19 +255,16 @@ class BrowserPanel(DropTarget):
         self.showBusy(False)
 
     def _build_layout(self) -> None:
-        busy = QHBoxLayout()
-        busy.addWidget(self.progress, 1)
-        busy.addWidget(self.cancel)
-        layout = QVBoxLayout(self)
-        head = QHBoxLayout()
-        head.addWidget(self.title, 1)
-        head.addWidget(self.annotate)
-        layout.addLayout(head)
-        layout.addWidget(self.controls)
-        layout.addWidget(self.tables)
-        layout.addWidget(self.splitter, 1)
-        layout.addLayout(busy)
-        layout.addWidget(self.status)
+        fill_layout(
+            QVBoxLayout(self),
+            filled_row(self.title, self.annotate, wide=self.title),
+            self.controls,
+            self.tables,
+            self.splitter,
+            filled_row(self.progress, self.cancel, wide=self.progress),
+            self.status,
+            wide=self.splitter,
+        )
 
     def clear(self) -> None:
         """Show nothing."""

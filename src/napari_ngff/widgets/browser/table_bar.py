@@ -9,7 +9,6 @@ from qtpy.QtWidgets import (
     QCheckBox,
     QComboBox,
     QHBoxLayout,
-    QLabel,
     QMenu,
     QProgressBar,
     QSizePolicy,
@@ -31,6 +30,7 @@ from napari_ngff.widgets.connections import (
     choice_box,
     enable_if,
     make_buttons,
+    wrapping_label,
 )
 from napari_ngff.widgets.dialogs import ask_table_file, ask_table_to_load
 
@@ -96,7 +96,7 @@ class TableBar(QWidget):
         )
         self.save_menu = QMenu(self.save_button)
         self.progress = QProgressBar(self)
-        self.note = QLabel(self)
+        self.note = wrapping_label(self)
         self._name_controls()
         self._lay_out()
         self._connect_signals()
@@ -121,7 +121,6 @@ class TableBar(QWidget):
         # A thin line, in pixels: it says that something happens, without a number.
         self.progress.setMaximumHeight(6)
         self.progress.setTextVisible(False)
-        self.note.setWordWrap(True)
         for widget in (self.load_button, self.measure, self.save_button, self.results):
             widget.setSizePolicy(QSizePolicy.Policy.Minimum, QSizePolicy.Policy.Fixed)
 

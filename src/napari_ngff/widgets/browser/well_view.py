@@ -10,7 +10,7 @@ from qtpy.QtGui import (  # type: ignore[attr-defined]
     QKeySequence,
     QShortcut,
 )
-from qtpy.QtWidgets import QApplication, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QApplication, QHBoxLayout, QVBoxLayout, QWidget
 
 from napari_ngff.plate.plate_layout import overlap_of
 from napari_ngff.viewer.browsing.positions import (
@@ -18,6 +18,7 @@ from napari_ngff.viewer.browsing.positions import (
     WellFields,
 )
 from napari_ngff.widgets.browser.field_map import FieldMap, ImageStrip
+from napari_ngff.widgets.connections import fill_layout, wrapping_label
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -61,18 +62,14 @@ class WellView(QWidget):
         super().__init__(parent)
         self.map = FieldMap(self)
         self.strip = ImageStrip(self)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.map, 1)
-        layout.addWidget(self.strip, 1)
         self._all = WellFields(())
         self._runs: tuple[int, ...] = ()
         self._pictures: dict[str, QImage] = {}
         self._states: Mapping[str, str] = {}
-        self.hint = QLabel(HINT, self)
+        self.hint = wrapping_label(self, HINT)
         self.hint.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self.hint.setWordWrap(True)
-        layout.addWidget(self.hint, 1)
+        # One of them is there at a time.
+        fill_layout(QHBoxLayout(self), self.map, self.strip, self.hint, margin=0)
         self.clear()
         self.map.chosen.connect(self.chosen)
         self.strip.chosen.connect(self.chosen)
@@ -162,9 +159,7 @@ class CollectionView(QWidget):
         self.list = ImageStrip(self, flat=False)
         self.list.setAccessibleName("Images")
         self.list.setToolTip(TIP)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.list, 1)
+        fill_layout(QVBoxLayout(self), self.list, margin=0)
         keys = QShortcut(QKeySequence(Qt.Key.Key_Return), self.list)
         keys.setContext(Qt.ShortcutContext.WidgetShortcut)
         keys.activated.connect(self._show_current)

@@ -141,13 +141,9 @@ class ConvertForm(QWidget):
         self.more.addWidget(options)
         buttons = QHBoxLayout()
         buttons.addStretch(1)
-        for button in (self.discard, self.open, self.start):
-            buttons.addWidget(button)
-        layout = QVBoxLayout(self)
-        layout.addLayout(rows)
-        for widget in (self.more, self.bar, self.status):
-            layout.addWidget(widget)
-        layout.addLayout(buttons)
+        fill_layout(buttons, self.discard, self.open, self.start)
+        parts = rows, self.more, self.bar, self.status, buttons
+        fill_layout(QVBoxLayout(self), *parts)
 
     def _connect(self) -> None:
         self.source.currentTextChanged.connect(self._propose_target)
