@@ -10,9 +10,10 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from napari_ngff import __version__
 from napari_ngff.commands.check import add_check
@@ -34,10 +35,6 @@ from napari_ngff.store.hierarchy.summary import (
     list_tables,
     summarize_node,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
 
 WINDOW = 1400, 900
 """Width and height of the window where the screen has room, in pixels."""

@@ -28,15 +28,13 @@ import errno
 import logging
 import os
 import traceback
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from typing_extensions import override
 
 from napari_ngff.addresses import hide_secrets
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # Remedies that code compares with: see `ChunkError`.
 AGAIN = "Try again."

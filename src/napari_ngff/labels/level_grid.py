@@ -7,15 +7,13 @@ the voxels of level 0 that one voxel of the level stands for.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from napari_ngff.store.arrays.boxes import Box
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 __all__ = ["Box", "Indices", "LevelGrid"]
 

@@ -6,15 +6,13 @@ axis but the last, then start and stop along the last.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from napari_ngff.labels.level_grid import Indices, LevelGrid
 from napari_ngff.store.arrays.boxes import Box, box_shape, whole_box
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def mask_runs(mask: Any, origin: Sequence[int]) -> Indices:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from napari_ngff.metadata.compound_transform import compose_steps
 from napari_ngff.metadata.transform import Identity, Transformation
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 FIELD_COST = 10_000
 LOSS_COST = 100

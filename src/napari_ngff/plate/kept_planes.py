@@ -5,17 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 import threading
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from napari_ngff.store.arrays.boxes import Box, box_shape, intersect_boxes, slice_inside
 from napari_ngff.store.lru_cache import ByteCache
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
 
 Pixels = np.ndarray[Any, Any]
 

@@ -5,13 +5,10 @@ What can be made again is in a cache; see `napari_ngff.store.disk_cache`.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from platformdirs import user_data_path
-
-if TYPE_CHECKING:
-    import os
 
 
 def data_folder() -> Path:

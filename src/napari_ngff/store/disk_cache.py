@@ -7,14 +7,11 @@ import threading
 import time
 from contextlib import suppress
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import platformdirs
 
 from napari_ngff.store.write.replace_file import replace_when_done
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LATER = 3600
 """Seconds after which a further use of an entry is noted: a write for each would cost

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from napari.utils import cancelable_progress
 from qtpy.QtCore import QTimer
 
 from napari_ngff.viewer.services.window import Window
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PATIENCE = 300
 """Milliseconds after which work gets a bar; most is done by then."""

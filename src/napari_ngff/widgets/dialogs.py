@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from qtpy.QtWidgets import QFileDialog, QInputDialog, QLineEdit, QMessageBox
 
 from napari_ngff.plate.tables.files import SUFFIXES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 SAVE, KEEP, DISCARD, CANCEL = "Save", "Keep for later", "Discard", "Cancel"
 RESTORE, LATER, OVERWRITE = "Restore", "Later", "Overwrite"

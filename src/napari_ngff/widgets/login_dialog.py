@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from qtpy.QtCore import Qt
@@ -33,10 +34,6 @@ from napari_ngff.store.sources.server_logins import (
 from napari_ngff.viewer.services.window import Window
 from napari_ngff.widgets.connections import fill_layout, wrapping_label
 from napari_ngff.widgets.form_dialog import WIDTH, is_window_open, main_window
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 TOKEN, PASSWORD = "Token", "User and password"
 KEYS, PROFILE, PUBLIC = "Access keys", "Profile of AWS", "No login (public)"

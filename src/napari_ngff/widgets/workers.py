@@ -6,9 +6,11 @@ import atexit
 import itertools
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import Any
 
 from qtpy.QtCore import (
     QObject,
@@ -23,10 +25,6 @@ from qtpy.QtWidgets import QApplication
 
 from napari_ngff.store.sources.remote_source import resume_reading, stop_reading
 from napari_ngff.viewer.services.window import Window, going_on, report_unexpected
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import TracebackType
 
 CALM = 100
 """Milliseconds after which the window has drawn what was changed."""

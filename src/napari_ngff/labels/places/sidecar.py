@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from napari_ngff.addresses import public_address
 from napari_ngff.errors import (
@@ -35,9 +36,6 @@ from napari_ngff.store.hierarchy.location import Location, is_url
 from napari_ngff.store.hierarchy.node import Node, read_node
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.shared_document import SharedDocument
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SUFFIX = ".labels.ome.zarr"
 

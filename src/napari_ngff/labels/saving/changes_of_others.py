@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +13,6 @@ from napari_ngff.errors import UnsupportedError
 from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.raster import Raster
 from napari_ngff.store.arrays.boxes import AxisOrder, Box, order_block, order_box
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 Array = npt.NDArray[Any]
 

@@ -12,14 +12,10 @@ import os
 import shutil
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from napari_ngff.errors import CorruptDataError
 from napari_ngff.labels.saving.journal_records import EDITS, JournalHead, read_head
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 AGE = 90
 """Days without a write after which the journal of a deleted store is deleted."""

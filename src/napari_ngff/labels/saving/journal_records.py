@@ -8,9 +8,11 @@ import math
 import os
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,11 +23,6 @@ from napari_ngff.labels.raster import Raster
 from napari_ngff.labels.saving.save_run import count_common
 from napari_ngff.labels.shapes import Mask, Stroke
 from napari_ngff.store.limits import parse_json
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
 
 EDITS = "edits.jsonl"
 """Name of the file of a journal, whose first line is its head."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from napari_ngff.metadata.cursor import Cursor
 from napari_ngff.metadata.model import Problem, Severity
@@ -30,9 +30,6 @@ from napari_ngff.metadata.rules.rule import (
 )
 from napari_ngff.metadata.systems_parse import is_draft_scene
 from napari_ngff.metadata.version import Version
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 NESTED = ("plate", "well", "image-label")
 KEYS = frozenset(

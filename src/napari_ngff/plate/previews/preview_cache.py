@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,11 +16,6 @@ from napari_ngff.store.disk_cache import DiskCache, cache_folder
 from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.limits import parse_json
 from napari_ngff.store.sources.source import ReadLog, Revision, Source
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
 
 LIMIT = 256 * 2**20
 """Bytes on disk beyond which the least recently used thumbnails are deleted."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,10 +22,6 @@ from napari_ngff.plate.previews.preview import (
 )
 from napari_ngff.store.lru_cache import ByteCache
 from napari_ngff.store.threads import LOCAL_CONCURRENCY, go_on_after_error
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
 
 FEW, MANY = 2, 8
 """Threads for a local source, where more only fight for the interpreter, and for a

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import operator
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 QUOTED = r"\"[^\"]*\"|(?<!\w)'[^']*'(?!\w)"
 """In double quotes, or in single ones that are no primes as in 5'-UTR."""

@@ -8,12 +8,10 @@ into which a level is cut, its chunks or shards; those at the border are smaller
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 Box = tuple[tuple[int, int], ...]
 """A rectangle of indices, ``(start, stop)`` per axis."""

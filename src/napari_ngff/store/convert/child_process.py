@@ -15,13 +15,11 @@ import pickle
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from napari_ngff.errors import OMEZarrError, error_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PAUSE = 0.2
 """Seconds between two steps that are reported."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from napari_ngff.errors import (
     NodeNotFoundError,
@@ -57,10 +58,6 @@ from napari_ngff.store.hierarchy.node import Node, read_node
 from napari_ngff.store.limits import dump_like, parse_json
 from napari_ngff.store.write.new_objects import target_source
 from napari_ngff.store.write.writer_token import is_aside
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
 
 GROUP_DOCUMENTS = ("zarr.json", ".zgroup", ".zattrs", ".zmetadata")
 

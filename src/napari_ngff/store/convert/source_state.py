@@ -9,8 +9,9 @@ from __future__ import annotations
 import struct
 import zlib
 from array import array
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
@@ -19,11 +20,6 @@ from napari_ngff.store.sources.remote_file import RemoteFile
 from napari_ngff.store.sources.remote_source import RemoteSource
 from napari_ngff.store.sources.source import Revision, Source, WrappedSource
 from napari_ngff.store.sources.zip_source import ZipSource
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from contextlib import AbstractContextManager
-
 
 NUMBERS = struct.Struct("<QqQ")
 

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from napari_ngff.errors import AccessError, OMEZarrError, UnsupportedError
 from napari_ngff.store.threads import CORES, share_work
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 Unit = TypeVar("Unit")
 Result = TypeVar("Result")

@@ -5,8 +5,9 @@ It opens the fields of vectors of ``displacements`` and ``coordinates``.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -53,10 +54,6 @@ from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.hierarchy.location import Location, normal_path
 from napari_ngff.store.hierarchy.node import Node, has_group
 from napari_ngff.store.limits import ATTRIBUTES_IN, parse_json
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 
 VECTOR_TYPES = ("displacement", "coordinate")
 

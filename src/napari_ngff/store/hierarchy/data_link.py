@@ -11,15 +11,13 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from napari_ngff.addresses import MARK, public_address
 from napari_ngff.errors import NotOMEZarrError
 from napari_ngff.store.limits import parse_json
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 QUERY_NAMES = ("source", "image_url", "fileToLoad", "image")
 """Names of vizarr and ome-ngff-validator, Avivator, and the viewers of itk."""

@@ -7,11 +7,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from napari_ngff.errors import (
     CorruptDataError,
@@ -44,10 +45,6 @@ from napari_ngff.store.hierarchy.location import (
 from napari_ngff.store.hierarchy.long_lists import cut_long_lists
 from napari_ngff.store.sources.folder_source import FolderSource, local_folder
 from napari_ngff.store.sources.read_ahead import call_at_once, is_remote
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
 
 NO_METADATA = (
     "There is no OME-Zarr metadata at {}. Open the folder whose zarr.json or .zattrs"

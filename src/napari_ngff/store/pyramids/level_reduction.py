@@ -12,17 +12,14 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_ngff.store.arrays.boxes import Box, Cell, box_of, cells_in
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
 
 Array = npt.NDArray[Any]
 Indices = npt.NDArray[np.int64]

@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from napari_ngff.errors import AccessError, NodeNotFoundError
 from napari_ngff.store.sources.source import Revision
 from napari_ngff.store.threads import CORES
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 Span = tuple[int, int]
 """Bytes of a file: the first, and their number."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import email.utils
 import re
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from napari_ngff.store.sources.http_request import (
     NOT_IN_FILE,
@@ -18,10 +19,6 @@ from napari_ngff.store.sources.http_request import (
 )
 from napari_ngff.store.sources.request_failure import error_code
 from napari_ngff.store.sources.source import Revision, TaggedBytes
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 LARGEST_WHOLE = 64 << 20
 """Bytes of a file that is read as a whole where a server sends no parts of it."""

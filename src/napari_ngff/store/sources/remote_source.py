@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from typing_extensions import override
@@ -68,9 +69,6 @@ from napari_ngff.store.sources.server_logins import (
 )
 from napari_ngff.store.sources.source import Revision, Source, TaggedBytes
 from napari_ngff.store.threads import MOST, ask_pool
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Iterator
 
 TIMEOUT = 20.0
 """Seconds without a byte before a request fails.

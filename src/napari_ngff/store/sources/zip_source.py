@@ -10,8 +10,9 @@ import os
 import threading
 import weakref
 from bisect import bisect_left
+from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from typing_extensions import override
 
@@ -22,10 +23,6 @@ from napari_ngff.store.lru_cache import ByteCache
 from napari_ngff.store.sources.remote_file import RemoteFile
 from napari_ngff.store.sources.source import Revision, Source
 from napari_ngff.store.sources.zip_directory import DEFLATED, ZipArchive
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 VERIFIED = (".json", ".zattrs", ".zgroup", ".zarray", ".zmetadata")
 

@@ -11,15 +11,13 @@ import sys
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
-from typing import IO, TYPE_CHECKING
+from pathlib import Path
+from typing import IO
 
 from napari_ngff.store.data_folder import data_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 """Answers of file systems without locks."""

@@ -5,15 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from collections.abc import Callable, Iterable
 from queue import Queue
 from threading import Thread
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.named_errors import name_errors
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 FLUSHERS = 8
 """Threads that wait for the disk: 1,400 files take 0.2 s in eight, 2 s in one."""

@@ -21,9 +21,10 @@ import sys
 import time
 import weakref
 from abc import abstractmethod
+from collections.abc import Sequence
 from contextlib import closing, nullcontext, suppress
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from typing_extensions import override
 
@@ -42,9 +43,6 @@ from napari_ngff.store.write.transaction import (
     require_revisions,
 )
 from napari_ngff.store.write.writer_token import SUFFIX, remove_left
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 FORM = re.compile(rf"\.(?P<name>.+)\.[0-9a-f]{{8}}{re.escape(SUFFIX)}")
 

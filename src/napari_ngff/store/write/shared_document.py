@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from napari_ngff.errors import ConflictError, CorruptDataError
 from napari_ngff.store.limits import parse_json, size_text
@@ -15,10 +17,6 @@ from napari_ngff.store.sources.source import Revision
 from napari_ngff.store.write.file_lock import take_turn
 from napari_ngff.store.write.named_errors import name_errors
 from napari_ngff.store.write.replace_file import replace_file
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 LARGEST = 16 << 20
 """Bytes; the states of 100,000 fields take 9 MB."""

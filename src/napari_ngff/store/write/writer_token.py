@@ -13,16 +13,13 @@ import secrets
 import socket
 import sys
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from napari_ngff.store.write.file_lock import is_held
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 SUFFIX = ".aside"
 """Suffix of unfinished files and folders, which readers of zarr ignore."""

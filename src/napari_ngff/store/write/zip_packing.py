@@ -6,8 +6,8 @@ import json
 import os
 import shlex
 import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from napari_ngff.errors import TargetExistsError
 from napari_ngff.store.limits import parse_json
@@ -15,9 +15,6 @@ from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.replace_file import replace_when_done
 from napari_ngff.store.write.writer_token import is_aside
 from napari_ngff.store.write.zip_writer import ArchiveEntry, write_archive
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 
 def pack_hierarchy(

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import threading
 import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from napari_ngff.errors import CorruptDataError
 from napari_ngff.store.sources.zip_directory import DEFLATED
 from napari_ngff.store.sources.zip_source import ZipSource, open_zip
 from napari_ngff.store.threads import CORES, share_work
 from napari_ngff.store.write.new_hierarchy import SINGLE, NewHierarchy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
 
 PART = 2**24
 """Bytes of a stored entry that are in memory at once; a shard may have gigabytes."""

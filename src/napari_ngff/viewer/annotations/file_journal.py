@@ -7,8 +7,10 @@ import shutil
 import threading
 import time
 import uuid
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
-from typing import IO, TYPE_CHECKING
+from pathlib import Path
+from typing import IO
 
 from napari_ngff.labels.journal import LOCK, journal_home
 from napari_ngff.labels.kept_edits import KeptEdits, is_below
@@ -16,10 +18,6 @@ from napari_ngff.labels.saving.journal_records import JournalHead, JournalSubjec
 from napari_ngff.store.limits import parse_json
 from napari_ngff.store.write.file_lock import hold_if_possible, is_held
 from napari_ngff.store.write.replace_file import replace_file
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-    from pathlib import Path
 
 CONTENT = "content.json"
 

@@ -6,18 +6,16 @@ As in QuPath, the first pixel reaches from 0 to 1; napari has its middle at 0.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from napari_ngff.store.limits import parse_json
 from napari_ngff.viewer.annotations.drawings import ellipse_outline
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 STYLES = ("shape_type", "edge_width", "edge_color", "face_color")
 """What napari has of the looks of a shape; the width is in voxels."""

@@ -6,8 +6,9 @@ Most plugins take only arrays of one level in memory. Their results are put back
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from napari.layers import Image, Labels, Layer
@@ -16,10 +17,6 @@ from napari_ngff.labels.level_grid import LevelGrid
 from napari_ngff.store.arrays.boxes import Box, box_shape
 from napari_ngff.viewer.painting.canvas_labels import CanvasLabels
 from napari_ngff.viewer.streaming.regions import level_shapes, same_region, whole_region
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 
 WORK = "ome-zarr-work"
 """Where the ``metadata`` of a plain layer keeps its `WorkRegion`."""

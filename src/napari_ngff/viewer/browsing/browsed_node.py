@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.field_states import FieldStates
@@ -38,9 +38,6 @@ from napari_ngff.viewer.browsing.preparation import FieldResolver
 from napari_ngff.viewer.browsing.shown_fields import FieldNotices
 from napari_ngff.viewer.services.window import Signal, Window
 from napari_ngff.viewer.streaming.well_stream import OversizedWells
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
 
 
 class BrowsedNode:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
 from napari_ngff.plate.plate_layout import MapWell, PlateMap, letters_index
 from napari_ngff.plate.tables.conditions import ColumnCondition, parse_filter
@@ -28,10 +28,6 @@ from napari_ngff.viewer.layers.coloring import (
     color_numbers,
     suits_log,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
 
 NUMBERS = ("sum", "mean", "median", "std", "min", "max")
 """How numbers of objects of images become that of a well, the usual way first."""

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from napari_ngff.viewer.browsing.positions import Position, inline_title
 from napari_ngff.viewer.services.notices import count_noun, shorten_name
 from napari_ngff.viewer.services.window import Window
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
 
 
 def renumber_slots(

@@ -11,17 +11,15 @@ with napari's own colours, pixel by pixel).
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from napari.utils.colormaps import CyclicLabelColormap, DirectLabelColormap
 
 from napari_ngff.viewer.private.lost import relies_on
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 NEAR = 1 << 20
 """Labels from 0 to below this have their row in a table, which is fastest."""

@@ -7,8 +7,9 @@ last move, which its canvas delivers too late); Ctrl or Alt erases while it is h
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from napari.components.overlays import (
@@ -32,10 +33,6 @@ from napari_ngff.viewer.private.napari_layers import (
     slicing_of,
 )
 from napari_ngff.viewer.services.window import Window, attempt_work
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
 
 MISSED = (
     "Nothing painted: no label is there.\nIn 3D strokes stay on visible labels. Paint"

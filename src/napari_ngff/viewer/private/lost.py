@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from functools import cache, wraps
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Any, TypeVar
 
 GONE = (AttributeError, ImportError, LookupError, TypeError, ValueError)
 """What Python raises where a name, or an argument, is gone."""

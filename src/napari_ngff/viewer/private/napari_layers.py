@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from napari.components import ViewerModel
@@ -12,9 +13,6 @@ from napari.layers import Labels
 
 from napari_ngff.addresses import public_address
 from napari_ngff.viewer.private.lost import need, tells_lost
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 NOT_DRAWN = "Layers are not followed on the canvas."
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from types import CodeType
+from typing import Any
 
 import numpy as np
 
 from napari_ngff.viewer.private.lost import import_private, tell_lost
 from napari_ngff.viewer.private.napari_window import is_called_by
-
-if TYPE_CHECKING:
-    from types import CodeType
 
 READS = "Pixels are read while the window waits."
 PAINTS = "Labels cannot be painted."

@@ -6,8 +6,9 @@ the manifest, and keeps them in a file beside its own settings (napari 0.9).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from napari.settings import get_plugin_settings, get_settings
 
@@ -18,9 +19,6 @@ from napari_ngff.store.disk_cache import DiskCache, cache_folder
 from napari_ngff.store.sources.kept_chunks import KeptChunks, keep_chunks
 from napari_ngff.store.write.shared_document import SharedDocument
 from napari_ngff.viewer.services.window import GuardedSignal, Window
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PLUGIN = "napari-ngff"
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from vispy.scene import Node
@@ -17,9 +18,6 @@ from napari_ngff.viewer.browsing.canvas_controls import (
 )
 from napari_ngff.viewer.private.lost import relies_on
 from napari_ngff.viewer.private.visuals import NAMES, SceneVisual, Text, draw_by
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 GAP = 2
 """Width of the gaps between wells, in pixels of the screen."""
