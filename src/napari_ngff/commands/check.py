@@ -6,10 +6,11 @@ path of one document or group is the last argument, the verdict one line of JSON
 
 from __future__ import annotations
 
+import argparse
 import json
+from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from napari_ngff.addresses import public_address
 from napari_ngff.commands.command_line import FAILED, add_command, report_failure
@@ -26,11 +27,6 @@ from napari_ngff.store.check.repair import REPAIRS, RepairedFile, repair_problem
 from napari_ngff.store.check.visit_groups import Finding, check_hierarchy
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.limits import DOCUMENTS, parse_json
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
-
 
 MOST = 5
 """Number of problems in the message of ``--json``."""

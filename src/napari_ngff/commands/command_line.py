@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import logging
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from napari_ngff.errors import (
     OMEZarrError,
@@ -14,10 +16,6 @@ from napari_ngff.errors import (
     error_text,
 )
 from napari_ngff.store.arrays.chunked_array import cache
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Iterator
 
 DELAY = 0.5
 """Seconds before a bar is shown."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
+from collections.abc import Callable
+from pathlib import Path
 
 from napari_ngff.api import pack, unpack
 from napari_ngff.commands.command_line import (
@@ -18,11 +20,6 @@ from napari_ngff.commands.command_line import (
 from napari_ngff.store.convert.conversion import convert
 from napari_ngff.store.convert.rebuild_pyramid import METHODS, rebuild
 from napari_ngff.store.hierarchy.location import note_beside
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable
-    from pathlib import Path
 
 SHOWN = 20
 """Problems that are printed one by one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
 
 from napari_ngff.commands.command_line import (
     WRONG_CALL,
@@ -25,9 +25,6 @@ from napari_ngff.labels.places.merge_sidecar import merge
 from napari_ngff.metadata.units import to_micrometers
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.pyramids.pyramid import open_pyramid
-
-if TYPE_CHECKING:
-    import argparse
 
 
 def add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from napari_ngff.commands.command_line import (
     FAILED,
@@ -19,9 +19,6 @@ from napari_ngff.plate.tables.files import WRITTEN, check_target, write_frame
 from napari_ngff.plate.tables.measure_labels import FieldTask, measure
 from napari_ngff.plate.tables.object_features import COLUMNS, choose_columns
 from napari_ngff.store.hierarchy.node import open_node
-
-if TYPE_CHECKING:
-    import argparse
 
 
 def add_measure(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -229,9 +229,11 @@ class ObjectClasses:
 
     def check_unlocked(self, labels: np.ndarray) -> None:
         """Raise ValueError where an object has a class that is locked."""
-        found = replace(self, class_of=self.class_of.pick(labels))
-        for label in found.locked_objects:
-            raise ValueError(LOCKED.format(label, self.class_of[label]))
+        # Most often none is locked: then nothing is looked up among a million objects.
+        if any(item.locked for item in self.classes):
+            found = replace(self, class_of=self.class_of.pick(labels))
+            for label in found.locked_objects:
+                raise ValueError(LOCKED.format(label, self.class_of[label]))
 
     def put_first(self, classes: Iterable[ObjectClass]) -> Self:
         """Put classes in front, so that number keys mean the same as elsewhere."""

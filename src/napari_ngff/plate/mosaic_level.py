@@ -98,7 +98,6 @@ class MosaicLevel:
     dtype: np.dtype[Any]
     chunks: tuple[int, ...]
     tiles: WellCells
-    bounds: MosaicBounds
     factors: tuple[float, float]
     edges: tuple[list[int], list[int]]
     number: int
@@ -157,7 +156,6 @@ class MosaicLevel:
             bounds.dtype,
             chunks,
             tiles,
-            bounds,
             factors,
             (rows, columns),
             number,

@@ -118,11 +118,6 @@ class RoundBar(QGroupBox):
         self.bar = QProgressBar(self)
         self.bar.setFormat("%v of %m done")
         self.bar.setAccessibleName("Fields that are done")
-        self._build_layout()
-        self._connect_signals()
-        self._on_browsing(session_of(viewer).browser)
-
-    def _build_layout(self) -> None:
         fill_layout(
             QVBoxLayout(self),
             self.begin,
@@ -132,6 +127,8 @@ class RoundBar(QGroupBox):
             wrapping_row(self.todo, self.browse, self.state),
             self.bar,
         )
+        self._connect_signals()
+        self._on_browsing(session_of(viewer).browser)
 
     def _connect_signals(self) -> None:
         # `activated` is the user alone; the box also changes with each field.

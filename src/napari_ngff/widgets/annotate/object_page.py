@@ -9,7 +9,6 @@ from qtpy.QtCore import QEvent, QObject, QSignalBlocker, Qt, QTimer, Signal  # t
 from qtpy.QtGui import QKeyEvent
 from qtpy.QtWidgets import (
     QAbstractButton,
-    QLabel,
     QSpinBox,
     QVBoxLayout,
     QWidget,
@@ -31,6 +30,7 @@ from napari_ngff.viewer.painting.object_edits import (
 )
 from napari_ngff.widgets.annotate.object_class_panel import ObjectClassPanel
 from napari_ngff.widgets.annotate.object_table import ObjectTable
+from napari_ngff.widgets.browser.controls import make_caption
 from napari_ngff.widgets.connections import (
     NO_LABELS,
     Connections,
@@ -122,8 +122,7 @@ class ObjectPage(QWidget):
         self.setLayer(None)
 
     def _build_layout(self) -> None:
-        label = QLabel("Object", self)
-        label.setBuddy(self.id)
+        label = make_caption("Object", self.id, self)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 4, 0, 0)
         fill_layout(

@@ -15,7 +15,6 @@ from qtpy.QtCore import (  # type: ignore[attr-defined]
 from qtpy.QtGui import QPainter
 from qtpy.QtWidgets import (
     QCheckBox,
-    QLabel,
     QLineEdit,
     QPushButton,
     QVBoxLayout,
@@ -30,6 +29,7 @@ from napari_ngff.viewer.annotations.object_list import (
     colors_of,
 )
 from napari_ngff.viewer.session import session_of
+from napari_ngff.widgets.browser.controls import make_caption
 from napari_ngff.widgets.browser.map_painting import legend_height, paint_legend
 from napari_ngff.widgets.browser.table_bar import fill_box
 from napari_ngff.widgets.canvas_keys import CanvasKeys
@@ -52,9 +52,6 @@ if TYPE_CHECKING:
 
 PAUSE = 300
 """Milliseconds without an edit or a step in time after which the list follows."""
-
-LEAST_ROWS = 7
-"""Rows that are visible in a low window, and the head."""
 
 ORDERS = Qt.SortOrder.AscendingOrder, Qt.SortOrder.DescendingOrder
 
@@ -168,8 +165,7 @@ class ObjectTable(QWidget):
         header.setSortIndicatorShown(True)
         header.setSortIndicator(0, ORDERS[0])
         header.sortIndicatorChanged.connect(self._order)
-        label = QLabel("Colour by", self)
-        label.setBuddy(self.color)
+        label = make_caption("Colour by", self.color, self)
         fill_layout(
             QVBoxLayout(self),
             filled_row(label, self.color, self.log, wide=self.color),

@@ -250,11 +250,6 @@ class BrowserPanel(DropTarget):
         for number in range(self.splitter.count()):
             can_fold = self.splitter.widget(number) is self.well
             self.splitter.setCollapsible(number, can_fold)
-        self._build_layout()
-        self.clear()
-        self.showBusy(False)
-
-    def _build_layout(self) -> None:
         fill_layout(
             QVBoxLayout(self),
             filled_row(self.title, self.annotate, wide=self.title),
@@ -265,6 +260,8 @@ class BrowserPanel(DropTarget):
             self.status,
             wide=self.splitter,
         )
+        self.clear()
+        self.showBusy(False)
 
     def clear(self) -> None:
         """Show nothing."""

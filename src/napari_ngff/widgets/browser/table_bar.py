@@ -29,6 +29,7 @@ from napari_ngff.widgets.connections import (
     EventWatcher,
     choice_box,
     enable_if,
+    fill_layout,
     make_buttons,
     wrapping_label,
 )
@@ -139,9 +140,8 @@ class TableBar(QWidget):
         ):
             row = QHBoxLayout()
             row.setSpacing(2)
-            for widget in (others[0], wide, *others[1:]):
-                if widget is not None:
-                    row.addWidget(widget, int(widget is wide))
+            parts = filter(None, (others[0], wide, *others[1:]))
+            fill_layout(row, *parts, wide=wide)
             corner = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignTop
             row.setAlignment(self.save_button, corner)  # where it is in this row
             left = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop
