@@ -460,7 +460,8 @@ class ObjectList:
     def _show_colors(self) -> None:
         listed, column, values = self.listed, self.column, None
         if listed is not None and column in listed.frame:
-            values = listed.frame.set_index(LABEL)[column]
+            # Of the other columns of a million rows, none is copied.
+            values = listed.frame[column].set_axis(listed.frame[LABEL])
         elif column == CLASS:
             values = CLASS
         if self.colors is not None:
