@@ -8,7 +8,11 @@ from weakref import WeakMethod
 
 from napari.utils.events import EventEmitter
 from qtpy.compat import isalive
-from qtpy.QtCore import QEvent, QObject
+from qtpy.QtCore import (
+    QEvent,
+    QObject,
+    QTimer,
+)
 from qtpy.QtWidgets import (
     QBoxLayout,
     QComboBox,
@@ -85,6 +89,15 @@ def while_alive(method: Callable[..., Any]) -> Callable[..., Any]:
         return None
 
     return call
+
+
+def make_timer(parent: QObject, pause: int, method: Callable[[], Any]) -> QTimer:
+    """Make a timer that calls a method once, so many milliseconds after a start."""
+    timer = QTimer(parent)
+    timer.setSingleShot(True)
+    timer.setInterval(pause)
+    timer.timeout.connect(method)
+    return timer
 
 
 class EventWatcher(QObject):

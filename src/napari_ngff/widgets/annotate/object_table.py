@@ -9,7 +9,6 @@ from qtpy.QtCore import (  # type: ignore[attr-defined]
     QItemSelectionModel,
     QModelIndex,
     Qt,
-    QTimer,
     Signal,
 )
 from qtpy.QtGui import QPainter
@@ -40,6 +39,7 @@ from napari_ngff.widgets.connections import (
     connect_while_alive,
     fill_layout,
     filled_row,
+    make_timer,
     wrapping_label,
 )
 from napari_ngff.widgets.frame_model import FrameModel, view_rows
@@ -145,9 +145,7 @@ class ObjectTable(QWidget):
         self.read.setToolTip("Reads all objects of the labels, with their sizes.")
         self._build_layout()
         # A stroke, or a film, has many steps.
-        self._pause = QTimer(self)
-        self._pause.setSingleShot(True)
-        self._pause.setInterval(PAUSE)
+        self._pause = make_timer(self, PAUSE, self._on_pause)
         self._connect_signals()
         for signal, follow in (
             (self.objects.changed, self._show_rows),
@@ -178,7 +176,6 @@ class ObjectTable(QWidget):
         )
 
     def _connect_signals(self) -> None:
-        self._pause.timeout.connect(self._on_pause)
         self.filter.textChanged.connect(self._order)
         self.read.clicked.connect(self._on_read)
         self.color.activated.connect(self._on_color)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from qtpy.QtCore import QSignalBlocker, QTimer, Signal  # type: ignore[attr-defined]
+from qtpy.QtCore import QSignalBlocker, Signal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import QFormLayout, QVBoxLayout, QWidget
 
 from napari_ngff.viewer.bridge.handover import REGIONS, RegionHandover, list_sources
@@ -17,6 +17,7 @@ from napari_ngff.widgets.connections import (
     connect_while_alive,
     fill_layout,
     make_buttons,
+    make_timer,
     wrapping_label,
 )
 from napari_ngff.widgets.form_dialog import close_form, show_form
@@ -70,10 +71,7 @@ class RegionForm(QWidget):
         form.addRow("Level", self.level)
         self.region.activated.connect(self.measureRegion)
         self.level.activated.connect(self.measureRegion)
-        self._settling = QTimer(self)
-        self._settling.setSingleShot(True)
-        self._settling.setInterval(SETTLED)
-        self._settling.timeout.connect(self.measureRegion)
+        self._settling = make_timer(self, SETTLED, self.measureRegion)
         for event in (viewer.scene.camera.events, viewer.dims.events.current_step):
             connect_while_alive(event, self, self._on_view)
 

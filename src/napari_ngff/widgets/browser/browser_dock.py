@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from qtpy.QtCore import QEvent, QTimer
+from qtpy.QtCore import QEvent
 from qtpy.QtGui import (  # type: ignore[attr-defined]
     QCursor,
     QGuiApplication,
@@ -38,6 +38,7 @@ from napari_ngff.widgets.connections import (
     Connections,
     WidgetTasks,
     connect_while_alive,
+    make_timer,
 )
 from napari_ngff.widgets.docking import (
     ANNOTATE,
@@ -80,9 +81,8 @@ class BrowserDock(BrowserPanel):
         self._tasks = WidgetTasks(self)
         self._following = Connections(self)
         # Runs while a second click of a double-click can follow.
-        self._click = QTimer(self)
-        self._click.setSingleShot(True)
-        self._click.setInterval(QApplication.doubleClickInterval())
+        pause = QApplication.doubleClickInterval()
+        self._click = make_timer(self, pause, self._show_clicked)
         self._clicked: str | None = None
         self._menu = QMenu(self)
         TableDrops(napari_viewer, self.tables)
@@ -96,7 +96,6 @@ class BrowserDock(BrowserPanel):
 
     def _connect_signals(self) -> None:
         connect_while_alive(self._session.browsing, self, self.setBrowser)
-        self._click.timeout.connect(self._show_clicked)
         self.dropped.connect(self.showPath)
         self.map.chosen.connect(self.goToWell)
         self.map.approached.connect(self.zoomToWell)

@@ -28,6 +28,7 @@ from napari_ngff.widgets.connections import (
     connect_while_alive,
     fill_layout,
     filled_row,
+    make_timer,
     while_alive,
     wrapping_label,
 )
@@ -59,10 +60,7 @@ class PictureFeed(QObject):
         self._failed: dict[str, str] = {}
         connect_while_alive(logged_in, self, self.follow_login)
         # Laying the window out emits many signals at once; one request is enough.
-        self._soon = QTimer(self)
-        self._soon.setSingleShot(True)
-        self._soon.setInterval(0)
-        self._soon.timeout.connect(self._want_missing)
+        self._soon = make_timer(self, 0, self._want_missing)
         plate.scrolled.connect(self.want_pictures)
         well.scrolled.connect(self.want_pictures)
         images.list.scrolled.connect(self.want_pictures)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qtpy.QtCore import QSignalBlocker, QTimer, Signal  # type: ignore[attr-defined]
+from qtpy.QtCore import QSignalBlocker, Signal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
     QComboBox,
     QDialog,
@@ -28,6 +28,7 @@ from napari_ngff.widgets.connections import (
     enable_if,
     fill_layout,
     make_buttons,
+    make_timer,
     wrapping_label,
 )
 
@@ -64,9 +65,7 @@ class SystemChooser(QWidget):
         fill_layout(QHBoxLayout(self), *parts, wide=self.systems, margin=0)
         self.systems.activated.connect(self._on_chosen)
         # Layers come and go one by one: list the systems once for all of them.
-        self._later = QTimer(self)
-        self._later.setSingleShot(True)
-        self._later.timeout.connect(self.listSystems)
+        self._later = make_timer(self, 0, self.listSystems)
         layers = viewer.layers
         for event in (layers.events.inserted, layers.events.removed):
             connect_while_alive(event, self, self._on_layers)
@@ -120,7 +119,7 @@ class SystemChooser(QWidget):
             self.saved.emit(f"Saved in {path}.{shown} {name_unmoved(left)}".rstrip())
 
     def _on_layers(self, _: object = None) -> None:
-        self._later.start(0)
+        self._later.start()
 
     def _on_chosen(self, index: int) -> None:
         left = self._session.show_system(self._systems[index])
