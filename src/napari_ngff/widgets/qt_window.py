@@ -235,6 +235,11 @@ class QtWindow(Window):
         return guard.resolve_unsaved(layers)
 
     @override
+    def wait_for_answer(self, viewer: ViewerModel, call: Callable[[], None]) -> bool:
+        guard = guard_of(viewer)
+        return guard is not None and guard.wait_for_answer(call)
+
+    @override
     def ask_table_file(self, viewer: Any, title: str, name: str) -> str:
         return ask_table_file(qt_window_of(viewer), title, name)
 

@@ -10,6 +10,7 @@ import sys
 
 import pandas as pd
 import pytest
+import zarr
 
 import table_process
 from napari_ngff import open_node
@@ -125,6 +126,27 @@ def test_tables_of_other_programs_stay(plate, backend):
     written = again.get_feature_table("measured2")
     assert written.reference_label == "nuclei"
     assert written.dataframe["round"].tolist() == [1] * ROWS
+
+
+@pytest.mark.parametrize("kind", ["listed by nothing", "without a document", "zip"])
+def test_tables_that_no_list_names_are_listed_with_ours(plate, kind, tmp_path):
+    # As SpatialData writes them.
+    path = next(iter(tables_of(open_node(str(plate)), 0)))
+    form = 2 if (plate / ".zgroup").exists() else 3
+    group = zarr.open_group(plate / path / "tables", mode="w", zarr_format=form)
+    for name in ("cells", "regions"):
+        group.create_group(name, attributes={"region": name})
+    (plate / path / "tables/README").write_text("no table")
+    if kind == "without a document":
+        (plate / path / "tables" / (".zgroup" if form == 2 else "zarr.json")).unlink()
+    if kind == "zip" and form == 3:
+        plate = tmp_path / "p.ozx"
+        pack_hierarchy(tmp_path / "p.ome.zarr", plate)
+    write(plate, 1, only=[path])
+    image = open_node(str(plate)).child(path)
+    assert list_tables(image) == ("cells", "regions", "measured")
+    write(plate, 2, only=[path])
+    assert list_tables(image) == ("cells", "regions", "measured")
 
 
 @pytest.mark.parametrize("kind", ["several rows", "no row", "one row each"])

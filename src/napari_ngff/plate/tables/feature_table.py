@@ -98,30 +98,41 @@ def write_table(
         # A table is listed once it is there.
         transaction.commit()
     with transaction.take_turn():
-        _add_to_list(transaction, tables, ATTRIBUTES_IN[node.zarr_format], name)
+        _add_to_list(transaction, node, name)
     update_copies(transaction, [tables, group, join_key(group, "table")])
     if begun is None or not begun.saves_together:
         transaction.commit()
     return source.find_revision(expected[0])
 
 
-def _add_to_list(transaction: Transaction, group: str, form: str, name: str) -> None:
-    """Add a table to the list of tables, in which everything else stays."""
+def _add_to_list(transaction: Transaction, node: Node, name: str) -> None:
+    """Add a table to the list of tables, in which everything else stays.
+
+    A new list also gets the tables that exist already, since readers that show them
+    without a list would no longer look for them.
+    """
+    group, form = node.location.object_key("tables"), ATTRIBUTES_IN[node.zarr_format]
     key = join_key(group, form)
     raw = transaction.source.get(key)
-    if raw is None:
-        version = "0.4" if form == ATTRIBUTES_IN[2] else "0.5"
-        for end, text in group_documents({"tables": [name]}, version).items():
-            transaction.put_document(join_key(group, end), text)
-        return
-    content: Any = parse_object(raw)
-    home = content.setdefault("attributes", {}) if form == "zarr.json" else content
-    listed = home.setdefault("tables", [])
+    content: Any = {} if raw is None else parse_object(raw)
+    is_inside = raw is not None and form == "zarr.json"
+    home = content.setdefault("attributes", {}) if is_inside else content
+    listed = home.get("tables")
+    if listed is None:
+        inside = transaction.source.list_names(group) or ()
+        groups = node.children(f"tables/{x}" for x in inside).nodes
+        listed = [x.name for x in groups if x.name != name]
     if not isinstance(listed, list):
         raise CorruptDataError(f"{transaction.root}/{key} is not a list of tables.")
-    if name not in listed:
-        listed.append(name)
-        transaction.put_document(key, dump_document(content))
+    if name in listed:
+        return
+    home["tables"] = [*listed, name]
+    documents = {form: dump_document(content)}
+    if raw is None:
+        version = "0.4" if form == ATTRIBUTES_IN[2] else "0.5"
+        documents = group_documents(content, version)
+    for end, data in documents.items():
+        transaction.put_document(join_key(group, end), data)
 
 
 def write_tables(

@@ -40,16 +40,25 @@ def save_before_leaving(
         Called in the main thread, at once or later: see `Window.resolve_unsaved`.
     """
     viewer = annotations.viewer
-    present = {x: x.state for x in annotations if x.goes_with(layers)}
     stay = partial(answer, None)
-    again = partial(save_before_leaving, annotations, layers, answer)
+    again = partial(
+        call_or, partial(save_before_leaving, annotations, layers, answer), stay
+    )
+    # No question comes in another one, and nothing is saved that it may discard.
+    if Window.current.wait_for_answer(viewer, again):
+        return
+    present = {x: x.state for x in annotations if x.goes_with(layers)}
     drawn = next((x for x, state in present.items() if state.drawn), None)
     if drawn is not None and Window.current.can_ask(viewer):
         # The stroke that is being drawn belongs to the image on screen, to its end.
-        drawn.call_after_stroke(partial(call_or, again, stay))
+        drawn.call_after_stroke(again)
         return
     staying = [x.layer for x, state in present.items() if state.goes_along]
     left = [layer for layer in layers if layer not in staying]
+
+    def call_after_saves(done: Callable[[], None]) -> None:
+        go_on = partial(call_or, done, stay)
+        _call_after_saves([*present], partial(_call_unasked, viewer, go_on, again))
 
     def resolve() -> None:
         answer(Window.current.resolve_unsaved(annotations, left))
@@ -57,7 +66,7 @@ def save_before_leaving(
     savable = [x for x in present if x.layer not in staying and not x.asks_for_file]
     unsaved = [x for x in savable if present[x].unsaved and not present[x].asks_name]
     if not (unsaved and settings.saves_when_moving_on()):
-        _call_after_saves([*present], partial(call_or, resolve, stay))
+        call_after_saves(resolve)
         return
 
     def check_saved() -> None:
@@ -75,7 +84,15 @@ def save_before_leaving(
     # Quietly: a failure is asked about below, and needs no second message.
     for annotation in unsaved:
         annotation.save(quiet=True)
-    _call_after_saves([*present], partial(call_or, check_saved, stay))
+    call_after_saves(check_saved)
+
+
+def _call_unasked(
+    viewer: Any, call: Callable[[], None], again: Callable[[], None]
+) -> None:
+    """Call a function; while a question is open, another one after the answer."""
+    if not Window.current.wait_for_answer(viewer, again):
+        call()
 
 
 def save_all(annotations: Annotations) -> None:

@@ -345,6 +345,19 @@ class Window:
 
         return leave
 
+    def wait_for_answer(self, viewer: ViewerModel, call: Callable[[], None]) -> bool:
+        """Let a call wait while a question about unsaved work is open in a window.
+
+        It is called when that was answered, and all is saved that is to be; never if
+        the window was closed.
+
+        Returns
+        -------
+        bool
+            Whether it waits; False where no question is open.
+        """
+        return False
+
     def ask_table_file(self, viewer: Any, title: str, name: str) -> str:
         """Ask for the file to save a table in; "" where nobody names one."""
         return ""

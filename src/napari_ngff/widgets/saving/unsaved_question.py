@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 import weakref
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ from napari_ngff.viewer.painting.new_labels import is_shown
 from napari_ngff.viewer.private.napari_window import qt_window_of
 from napari_ngff.viewer.services import window
 from napari_ngff.viewer.services.notices import describe_edits
-from napari_ngff.viewer.services.window import report_unexpected
+from napari_ngff.viewer.services.window import call_guarded, report_unexpected
 from napari_ngff.viewer.session import all_viewers, session_of
 from napari_ngff.widgets import dialogs
 from napari_ngff.widgets.connections import EventWatcher, fill_layout, wrapping_label
@@ -86,6 +87,8 @@ class WindowGuard(EventWatcher):
         viewer.layers.save = partial(WindowGuard.save_layers, me)
         viewer.layers.remove_selected = partial(WindowGuard.remove_layers, me)
         self._annotations = session_of(viewer).annotations
+        self._waiting: list[Callable[[], None]] = []
+        self._is_asking = False
         self._autosave = AutoSaver(session_of(viewer).annotations)
         self._sign = UnsavedSign(viewer, window)
         self._timer = QTimer(self)
@@ -175,12 +178,37 @@ class WindowGuard(EventWatcher):
             if annotation not in with_image:
                 annotation.save()
 
+    def wait_for_answer(self, call: Callable[[], None]) -> bool:
+        """Keep a call until a question is answered; see `Window.wait_for_answer`."""
+        if self._is_asking:
+            self._waiting.append(call)
+        return self._is_asking
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """Let other questions wait until this one and its saves have ended."""
+        self._is_asking = True
+        try:
+            yield
+        finally:
+            self._is_asking = False
+            # Later: after the window was closed, if it closes.
+            QTimer.singleShot(0, self._call_waiting)
+
+    def _call_waiting(self) -> None:
+        calls, self._waiting = self._waiting, []
+        window: Any = self.parent()
+        # In a closed window, all of it was answered for.
+        for call in calls if window.isVisible() else ():
+            call_guarded(call)
+
     def _may_close(self, unsaved: Sequence[Annotation]) -> bool:
         """Ask; the edits stay in the journal until the window is really gone."""
         own, others = _part_unsaved(unsaved)
-        answer = self._ask_own(own)
-        if answer != CANCEL and self._ask_others(others) == CANCEL:
-            answer = CANCEL
+        with self._asking():
+            answer = self._ask_own(own)
+            if answer != CANCEL and self._ask_others(others) == CANCEL:
+                answer = CANCEL
         for annotation in own:
             if answer in (KEEP, DISCARD):
                 annotation.cancel()
@@ -194,12 +222,13 @@ class WindowGuard(EventWatcher):
         See `Window.resolve_unsaved`.
         """
         own, others = _part_unsaved(self._annotations.list_unsaved(layers))
-        answer = self._ask_own(own)
-        if answer == CANCEL:
-            return None
-        # With labels that are kept, their tables are: the window asks when it closes.
-        if answer != KEEP and self._ask_others(others) == CANCEL:
-            return None
+        with self._asking():
+            answer = self._ask_own(own)
+            if answer == CANCEL:
+                return None
+            # With labels that are kept, their tables are: the window asks at its end.
+            if answer != KEEP and self._ask_others(others) == CANCEL:
+                return None
         left = (*others, *(own if answer != SAVE else ()))
 
         def leave() -> None:
