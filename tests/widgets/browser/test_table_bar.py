@@ -69,6 +69,16 @@ def dropped(dock, tmp_path):
     return dock
 
 
+def test_each_box_has_a_place_beside_its_caption(dropped):
+    bar = dropped.tables
+    for caption, box in (
+        (bar.table_caption, bar.table),
+        (bar.column_caption, bar.column),
+    ):
+        assert caption.geometry().right() < box.geometry().left()
+        assert abs(caption.geometry().center().y() - box.geometry().center().y()) < 9
+
+
 def color_at(dock, well, part=0.25):
     """Colour on the screen."""
     rect = dock.map.rectOf(well)

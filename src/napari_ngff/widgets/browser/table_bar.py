@@ -140,7 +140,8 @@ class TableBar(QWidget):
         ):
             row = QHBoxLayout()
             row.setSpacing(2)
-            parts = filter(None, (others[0], wide, *others[1:]))
+            # An empty box of choices is false, too.
+            parts = [x for x in (others[0], wide, *others[1:]) if x is not None]
             fill_layout(row, *parts, wide=wide)
             corner = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignTop
             row.setAlignment(self.save_button, corner)  # where it is in this row
