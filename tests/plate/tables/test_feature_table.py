@@ -15,9 +15,10 @@ import zarr
 import table_process
 from napari_ngff import open_node
 from napari_ngff.errors import NameTakenError
+from napari_ngff.labels.places.listed_labels import rename_labels
 from napari_ngff.plate.tables.feature_table import describe_features, write_tables
 from napari_ngff.plate.tables.files import read_indexed_table
-from napari_ngff.store.hierarchy.summary import list_tables
+from napari_ngff.store.hierarchy.summary import list_tables, region_of
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from plates import write_plate
 from table_process import ROWS, tables_of
@@ -97,6 +98,21 @@ def test_only_other_tables_are_written_and_cancel_keeps_what_is_written(plate):
     assert changed == expected
     assert write(plate, 3, goes_on=lambda done, _: done < 2) is None
     assert list(rounds_of(plate).values())[:6] == [3, 3, 1, 2, 2, 1]
+
+
+def test_a_table_stays_with_labels_that_were_renamed(plate):
+    path, other = list(tables_of(open_node(str(plate)), 0))[:2]
+    write(plate, only=[path, other])
+    image = open_node(str(plate)).child(path)
+    rename_labels(image, image.child("labels/nuclei"), "cells")
+    write(plate, 2, only=[path, other])
+    node = open_node(str(plate))
+    about = [
+        region_of(node.child(f"{place}/tables/measured").attributes)
+        for place in (path, other)
+    ]
+    assert about == ["cells", "nuclei"]
+    assert set(read_indexed_table(node.child(path), "measured")["round"]) == {2}
 
 
 @pytest.mark.parametrize("backend", ["csv", "json"])

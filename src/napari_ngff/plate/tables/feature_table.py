@@ -15,7 +15,7 @@ from napari_ngff.plate.tables.table import LABEL
 from napari_ngff.store.arrays.new_array import dump_document, group_documents
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.hierarchy.consolidated import update_copies
-from napari_ngff.store.hierarchy.summary import list_tables
+from napari_ngff.store.hierarchy.summary import list_tables, region_of
 from napari_ngff.store.limits import ATTRIBUTES_IN, parse_object
 from napari_ngff.store.write.begin import begin_transaction, why_not_written
 
@@ -188,7 +188,9 @@ def write_tables(
         # First: what is saved while it is compared is a conflict.
         expected = key, source.find_revision(key)
         version = "0.4" if group.zarr_format == 2 else "0.5"
-        documents = group_documents({**attributes, MADE_HERE: True}, version)
+        region = _find_region(group, name, attributes)
+        marked = {**attributes, **region, MADE_HERE: True}
+        documents = group_documents(marked, version)
         # What says whose table it is comes first.
         files = {end: documents[end] for end in reversed(documents)}
         files[FILE] = frame.to_csv(index=False, lineterminator="\n").encode()
@@ -198,6 +200,29 @@ def write_tables(
             written += 1
     transaction.commit()
     return written
+
+
+def _find_region(group: Node, name: str, attributes: JSON) -> JSON:
+    """Find the labels that rows are about, which were renamed since they were read.
+
+    Returns
+    -------
+    dict
+        The region of the table that is there, where labels of the name that the rows
+        have are gone; empty where nothing has to be replaced.
+    """
+    labels = region_of(attributes)
+    try:
+        kept = group.child(f"tables/{name}").attributes
+    except NodeNotFoundError:
+        return {}
+    if region_of(kept) in ("", labels):
+        return {}
+    try:
+        group.child(f"labels/{labels}")
+    except NodeNotFoundError:
+        return {"region": kept["region"]}
+    return {}
 
 
 def may_get(group: Node, name: str, is_ours: Callable[[JSON], bool]) -> bool:
