@@ -661,16 +661,26 @@ def journeys(folder: Path) -> None:
 
 def classify(folder: Path) -> None:
     """Draw the page Classify, by the test that uses it."""
+    draw_page(folder, "classify")
+
+
+def gallery(folder: Path) -> None:
+    """Draw the page Gallery, by the test that uses it."""
+    draw_page(folder, "gallery")
+
+
+def draw_page(folder: Path, name: str) -> None:
+    """Draw a page of the dock of results."""
     from PIL import Image
 
-    test = HERE.parents[1] / "tests/widgets/results/test_classify_page.py"
+    test = HERE.parents[1] / f"tests/widgets/results/test_{name}_page.py"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     command += [f"--basetemp={folder / 'files'}", str(test)]
-    settings = os.environ | {"CLASSIFY_PICTURE": str(folder)}
+    settings = os.environ | {f"{name.upper()}_PICTURE": str(folder)}
     subprocess.run(command, env=settings, check=True, cwd=HERE.parents[1])
-    picture = Image.open(folder / "classify.png").convert("RGB")
+    picture = Image.open(folder / f"{name}.png").convert("RGB")
     size = STEP_WIDTH, round(picture.height * STEP_WIDTH / picture.width)
-    write(picture.resize(size, Image.Resampling.LANCZOS), "classify")
+    write(picture.resize(size, Image.Resampling.LANCZOS), name)
 
 
 def volume(folder: Path) -> None:
@@ -710,6 +720,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "object-classes": object_classes,
     "bridge": bridge,
     "classify": classify,
+    "gallery": gallery,
     "volume": volume,
     "session": session,
     "session-light": session_light,

@@ -202,6 +202,11 @@ class LabelledImage:
         sized, known = self.sized_axes, self._micrometers() or {}
         return tuple(abs(self.scale[axis] * known.get(axis, 1.0)) for axis in sized)
 
+    def find_index(self, axis: int, centroid: float) -> float:
+        """Return the index on an axis of space that a centroid of the table is at."""
+        factor = (self._micrometers() or {}).get(axis, 1.0)
+        return (centroid / factor - self.translation[axis]) / self.scale[axis]
+
     def _describe_size(self) -> str:
         """Return a sentence on sizes that are not in micrometres; "" for these."""
         if self._micrometers() is not None:

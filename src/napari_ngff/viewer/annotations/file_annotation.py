@@ -96,12 +96,15 @@ class FileAnnotation(Annotation):
         What is counted, such as "point".
     keeps_empty
         Whether the file stays where nothing is counted.
+    is_aside
+        Whether it was begun while its image was not on screen: it stays unsaved until
+        it is saved, whatever is shown.
     """
 
     folder_ending: ClassVar[str]
     file_ending: ClassVar[str]
     noun: ClassVar[str]
-    keeps_empty = False
+    keeps_empty = is_aside = False
 
     done = Signal()
     """Emitted when a save has ended."""
@@ -156,7 +159,7 @@ class FileAnnotation(Annotation):
     @override
     def attach(cls, owner: Annotations, layer: Any) -> None:
         node, reference = image_node(layer), weakref.ref(layer)
-        if node is None or cls.of_image(owner, node):
+        if node is None or not all(x.is_aside for x in cls.of_image(owner, node)):
             return
         # One channel reads for all of them.
         layers, address = owner.viewer.layers, str(node)
@@ -354,7 +357,7 @@ class FileAnnotation(Annotation):
         """Note that a file has it as it is now."""
         self._saved_changes = self._changes
 
-    def _list_channels(self) -> list[Any]:
+    def list_channels(self) -> list[Any]:
         """List the layers that show its image."""
         address, layers = str(self.node), self.owner.viewer.layers
         return [layer for layer in layers if str(image_node(layer)) == address]
@@ -364,13 +367,14 @@ class FileAnnotation(Annotation):
         if self.layer is not None:
             return super().goes_with(layers)
         # With the last channel of its image.
-        channels, leaving = self._list_channels(), list(layers)
+        channels, leaving = self.list_channels(), list(layers)
         return bool(channels) and all(layer in leaving for layer in channels)
 
     @override
     def follow_field(self) -> None:
         # What was left is in its journal, also if the same field is shown again.
-        if self._journal.is_closed or not self._list_channels():
+        stays = self.list_channels() or (self.is_aside and self.unsaved)
+        if self._journal.is_closed or not stays:
             self.remove_shown()
 
     def remove_shown(self) -> None:

@@ -110,7 +110,7 @@ class ObjectClassAnnotation(FileAnnotation):
     def __init__(self, owner: Annotations, node: Node, labels: str) -> None:
         super().__init__(owner, node)
         self.labels, self._top = labels, f"{node}/tables/"
-        self.classes = ObjectClasses(_find_in_use(owner, str(node)))
+        self.classes = ObjectClasses(find_in_use(owner, str(node)))
         # Number of a change that no file has, and its objects.
         self._changed: list[tuple[int, np.ndarray]] = []
         # Objects and their classes before a change, with a class that it removed.
@@ -126,6 +126,12 @@ class ObjectClassAnnotation(FileAnnotation):
     @override
     def name(self) -> str:
         return self.labels
+
+    @property
+    @override
+    def image(self) -> str:
+        inner = str(self.node).removeprefix(self.owner.browsed).strip("/")
+        return inner if self.is_aside else super().image
 
     @property
     @override
@@ -319,6 +325,8 @@ class ObjectClassAnnotation(FileAnnotation):
         node = image_node(image)
         shown = [] if node is None else cls.of_image(owner, node)
         begun = {x.name: x for x in shown if x.begun_for is None}
+        for each in shown:
+            each.is_aside = False
         for file in files:
             made = cls._open_file(owner, image, file)
             if made is None:
@@ -471,7 +479,8 @@ def _end_new(
         older.begin_anew(made)
 
 
-def _find_in_use(owner: Annotations, address: str) -> tuple[ObjectClass, ...]:
+def find_in_use(owner: Annotations, address: str) -> tuple[ObjectClass, ...]:
+    """Find the classes that were used last in the plate or collection of an image."""
     browsed, classes = _in_use.get(owner, ("", ()))
     is_there = browsed == owner.browsed != "" and address.startswith(browsed)
     return classes if is_there else ()
@@ -493,7 +502,7 @@ def known_classes(owner: Annotations, layer: Any) -> ObjectClasses:
     found = find_classes(owner, layer)
     if found is not None:
         return found.classes
-    return ObjectClasses(_find_in_use(owner, image_address(layer)))
+    return ObjectClasses(find_in_use(owner, image_address(layer)))
 
 
 def begin_classes(owner: Annotations, layer: Any) -> ObjectClassAnnotation:
@@ -517,3 +526,26 @@ def begin_classes(owner: Annotations, layer: Any) -> ObjectClassAnnotation:
     made.begun_for = saver if saver in _begun else None
     owner.add(made)
     return made
+
+
+def begin_aside(
+    owner: Annotations, node: Node, labels: str, classes: ObjectClasses
+) -> ObjectClassAnnotation:
+    """Return the classes of labels of an image, which need not be on screen.
+
+    Parameters
+    ----------
+    node
+        The image.
+    classes
+        Those it has now; others may be in front.
+    """
+    known = ObjectClassAnnotation(owner, node, labels)
+    known.is_aside = not known.list_channels()
+    for each in known.of_image(owner, node):
+        if (each.labels, each.begun_for) == (labels, None):
+            known = each
+    known.classes = classes
+    if known not in owner:
+        owner.add(known)
+    return known

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.labels.object_classes import ClassChanges
+from napari_ngff.labels.object_classes import ClassChanges, ObjectClasses
 from napari_ngff.plate.results.object_classifier import (
     MARGIN,
     PREDICTED,
@@ -33,15 +33,27 @@ from napari_ngff.viewer.plans.layer_plan import KEY
 from napari_ngff.viewer.services.latest_task import LatestTask, TaskTurn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Sequence
 
     from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.browsing.plate_tables import PlateTables
 
-Classes = dict[tuple[str, str, str], Any]
+Classes = dict[tuple[str, str, str], ObjectClasses]
 """Classes of objects, by the well, the field, and the name of their labels."""
 
 NOTHING: Any = None
+
+
+def read_classes(node: Node, key: tuple[str, str, str]) -> ObjectClasses:
+    """Read the classes of the objects of a field; none where that fails."""
+    classes = ObjectClasses()
+    with suppress(OMEZarrError, OSError):  # the map shows it crossed
+        image, parse = node.child("/".join(key[:2])), ClassChanges.parse_text
+        for _, found, _ in ObjectClassAnnotation.read_parsed(image, parse):
+            if getattr(found, "labels", None) == key[2]:
+                classes = found.merge_into(classes)
+    return classes
 
 
 def list_clicks(node: Node, table: WellTable, read: Classes, opened: Classes) -> Any:
@@ -54,7 +66,7 @@ def list_clicks(node: Node, table: WellTable, read: Classes, opened: Classes) ->
     read
         Of fields that were read before; gets those of others.
     opened
-        `ObjectClasses` of fields that are open, which count more than their file.
+        Of fields that are open, which count more than their file.
 
     Returns
     -------
@@ -64,25 +76,65 @@ def list_clicks(node: Node, table: WellTable, read: Classes, opened: Classes) ->
     import pandas as pd
 
     def read_field(key: tuple[str, str, str]) -> None:
-        objects: Mapping[int, str] = {}
-        with suppress(OMEZarrError, OSError):  # the map shows it crossed
-            image, parse = node.child("/".join(key[:2])), ClassChanges.parse_text
-            for _, found, _ in ObjectClassAnnotation.read_parsed(image, parse):
-                if getattr(found, "labels", None) == table.region:
-                    objects = found.objects
         # At the end: another worker may ask for it.
-        read[key] = objects
+        read[key] = read_classes(node, key)
 
     fields = table.frame[[WELL, FIELD]].drop_duplicates().assign(region=table.region)
     keys = [*fields.itertuples(index=False, name=None)]
     calls = [partial(read_field, x) for x in keys if x not in read and x not in opened]
     call_at_once(node.location.source, calls)
-    found = {key: opened[key].class_of if key in opened else read[key] for key in keys}
+    found = {key: opened.get(key) or read[key] for key in keys}
     for key in opened:  # once it is not open any more, its file is read again
         read.pop(key, None)
-    rows = [(*key[:2], *x) for key in keys for x in found[key].items() if x[1]]
+    rows = [(*key[:2], *x) for key in keys for x in found[key].class_of.items()]
     listed = pd.DataFrame(rows, columns=[*PLACES, CLASS])
     return listed.astype({CLASS: "category"})  # counted in no time
+
+
+def find_open_classes(browser: Browser) -> Classes:
+    """Find the classes of objects that are not only in files."""
+    root, opened = f"{browser.node}/", Classes()
+    for each in browser.layers.annotations:
+        if isinstance(each, ObjectClassAnnotation):
+            well, _, field = str(each.node).removeprefix(root).rpartition("/")
+            opened[well, field, each.labels] = each.classes
+    return opened
+
+
+class ObjectVisit:
+    """Goes to an object of a plate: shows its field, and selects it there.
+
+    Parameters
+    ----------
+    is_alive
+        Asked before an answer of a worker is taken.
+    """
+
+    def __init__(self, is_alive: Callable[[], bool]) -> None:
+        self._going = LatestTask(is_alive)
+        self._wanted: Any = None
+
+    def go(self, tables: PlateTables, place: Sequence[str], label: int) -> None:
+        """Go to an object of a well, a field and labels, whose names are the place."""
+        self._wanted = [*place], label
+        tables.browser.show_field(*place[:2])
+        self.arrive(tables)
+
+    def arrive(self, tables: PlateTables) -> None:
+        """Choose the object, once its field is on screen."""
+        viewer, (place, label) = tables.browser.layers.viewer, self._wanted or ((), 0)
+        for layer, found in tables.list_labels():
+            if [found.well, found.field, layer.metadata[KEY].label_name] == place:
+                self._wanted, viewer.layers.selection.active = None, layer
+                show = partial(_show_object, viewer, layer, label)
+                find = partial(label_region, layer, label)
+                self._going.start(lambda _: find(), show, tables.end_task)  # noqa: B023
+                return
+
+
+def _show_object(viewer: Any, layer: Any, label: int, region: Any) -> None:
+    layer.selected_label = label
+    show_region(viewer, layer, region)
 
 
 class Classifying:
@@ -112,7 +164,7 @@ class Classifying:
     tables: Any = None
 
     def __init__(self, is_alive: Callable[[], bool], show: Callable[[], Any]) -> None:
-        self._listing, self._going = LatestTask(is_alive), LatestTask(is_alive)
+        self._listing, self._visit = LatestTask(is_alive), ObjectVisit(is_alive)
         self._show = show
 
     def follow(self, tables: PlateTables) -> None:
@@ -121,21 +173,16 @@ class Classifying:
         if tables is not self.tables:
             self.rule = self.clicks = self.table = self.margins = NOTHING
             self.tables, self._read = tables, Classes()
-            self._wanted = NOTHING
         if table is not None and table.place_columns != (FIELD, LABEL):
             table = None
         if table is not self.table:
             self.table, self.margins = table, NOTHING
-        root, opened = f"{browser.node}/", Classes()
-        for each in browser.layers.annotations:
-            if isinstance(each, ObjectClassAnnotation):
-                well, _, field = str(each.node).removeprefix(root).rpartition("/")
-                opened[well, field, each.labels] = each.classes
+        opened = find_open_classes(browser)
         if table is not None:
             named = replace(table, region=table.region or "".join(tables.labels[:1]))
             find = partial(list_clicks, browser.node, named, self._read, opened)
             self._listing.start(lambda _: find(), self._take_clicks, tables.end_task)
-        self._arrive()
+        self._visit.arrive(tables)
 
     def _take_clicks(self, clicks: Any) -> None:
         self.clicks = clicks
@@ -193,25 +240,5 @@ class Classifying:
     def _go(self, table: WellTable, row: int) -> str:
         self.margins[row] = np.inf  # the next time it is another one
         well, field, label = table.frame.loc[row, [*PLACES]]
-        self._wanted = [well, field, table.region], int(label)
-        self.tables.browser.show_field(well, field)
-        self._arrive()
+        self._visit.go(self.tables, (well, field, table.region), int(label))
         return f"Object {label}: give it a class, and train again."
-
-    def _arrive(self) -> None:
-        """Choose the object that a person goes to, once its field is on screen."""
-        viewer, labels = self.tables.browser.layers.viewer, self.tables.list_labels()
-        place, label = self._wanted or ((), 0)
-        for layer, found in labels:
-            if [found.well, found.field, layer.metadata[KEY].label_name] == place:
-                self._wanted, viewer.layers.selection.active = None, layer
-                self._show_object(layer, label)
-                return
-
-    def _show_object(self, layer: Any, label: int) -> None:
-        def show(region: Any) -> None:
-            layer.selected_label = label
-            show_region(self.tables.browser.layers.viewer, layer, region)
-
-        failed = self.tables.end_task
-        self._going.start(lambda _: label_region(layer, label), show, failed)

@@ -13,6 +13,7 @@ from napari_ngff.widgets.connections import Connections, connect_while_alive
 from napari_ngff.widgets.docking import place_dock
 from napari_ngff.widgets.installation import install_widgets
 from napari_ngff.widgets.results.classify_page import ClassifyPage
+from napari_ngff.widgets.results.gallery_page import GalleryPage
 from napari_ngff.widgets.results.wells_page import WellsPage
 from napari_ngff.widgets.theme_look import ThemeFollower
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 PAGES: tuple[tuple[str, type[ResultsPage]], ...] = (
     ("Wells", WellsPage),
     ("Classify", ClassifyPage),
+    ("Gallery", GalleryPage),
 )
 """Titles and classes of pages, in their order; a new page is a line here."""
 
