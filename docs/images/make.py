@@ -506,6 +506,38 @@ def results(folder: Path) -> None:
     save(viewer, "results")
 
 
+def plot(folder: Path) -> None:
+    """Draw dose-response curves of two compounds."""
+    from math import sin
+
+    from napari_ngff.viewer.samples import write_plate
+    from napari_ngff.widgets.browser.host import show_browser
+    from napari_ngff.widgets.docking import RESULTS, show_dock
+
+    os.environ["XDG_CACHE_HOME"] = str(folder)
+    viewer = open_sample(write_plate(folder / "plate.ome.zarr", fields=1))
+    dock = show_browser(viewer)
+    while len(dock.map.state.pictures) < 22:
+        wait(0.1)
+    rows = ["well,compound,dose,viability"]
+    for number, well in enumerate(dock.browser().map.wells):
+        at, dose = number % 2, 10 ** (number // 2 / 2 - 3)
+        value = 100 - 80 * dose / (dose + (0.05, 0.8)[at]) + 3 * sin(7 * number)
+        rows.append(f"{well.name},compound {'AB'[at]},{dose:.3g},{value:.1f}")
+    (folder / "screen.csv").write_text("\n".join(rows))
+    dock.tables.tables().load_file(str(folder / "screen.csv"))
+    shown = show_dock(viewer, RESULTS)
+    while "Wells" not in shown.pages:
+        wait(0.1)
+    titles = [shown.tabs.tabText(at) for at in range(shown.tabs.count())]
+    shown.tabs.setCurrentIndex(titles.index("Plot"))
+    while shown.pages["Plot"].plot is None:
+        wait(0.1)
+    wait(1)
+    viewer.reset_view()
+    save(viewer, "plot")
+
+
 def open_annotate(viewer: Any) -> Any:
     """Open the dock as the menu does."""
     from napari_ngff.widgets.docking import ANNOTATE, show_dock
@@ -715,6 +747,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "convert-form": convert_form,
     "inspector": inspector,
     "browser": browser,
+    "plot": plot,
     "results": results,
     "annotate": annotate,
     "object-classes": object_classes,

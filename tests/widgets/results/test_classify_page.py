@@ -121,7 +121,8 @@ def page(viewer, plate):
     tables.measure_labels("nuclei", MeasureScope.ALL, groups=("shape",))
     until(lambda: tables.table is not None)
     dock = show_dock(viewer, RESULTS)
-    dock.tabs.setCurrentIndex(1)
+    titles = [dock.tabs.tabText(at) for at in range(dock.tabs.count())]
+    dock.tabs.setCurrentIndex(titles.index("Classify"))
     until(lambda: "Classify" in dock.pages)
     show_dock(viewer, ANNOTATE)
     return dock.pages["Classify"]

@@ -78,7 +78,11 @@ class PlateTables:
         A sentence for the user; "" for none.
     outdated_note
         A sentence while the chosen table lacks strokes; "" otherwise.
+    result_choice
+        How the dock of results shows wells: a `ResultChoice`, None before it is open.
     """
+
+    result_choice: Any = None
 
     changed = Signal()
     """Emitted when what is shown of tables has changed."""

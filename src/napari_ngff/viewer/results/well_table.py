@@ -221,6 +221,7 @@ class ResultTable:
             first, second = (x and (x[0], x[1]) for x in known or (None, None))
             self.choice = ResultChoice(controls=(first, second))
         joined, meant, choice = tables.joined, tables.view.wells, self.choice
+        tables.result_choice = choice
         self._task.start(
             lambda _: make_results(joined, meant, choice), self._take, self._say
         )

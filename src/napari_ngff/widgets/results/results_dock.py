@@ -18,16 +18,27 @@ from napari_ngff.widgets.results.wells_page import WellsPage
 from napari_ngff.widgets.theme_look import ThemeFollower
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from napari.components import ViewerModel
 
     from napari_ngff.widgets.results.results_page import ResultsPage
 
-PAGES: tuple[tuple[str, type[ResultsPage]], ...] = (
+
+def make_plot_page(viewer: ViewerModel) -> ResultsPage:
+    """Make the page *Plot*; what draws it takes long to import."""
+    from napari_ngff.widgets.results.plot_page import PlotPage
+
+    return PlotPage(viewer)
+
+
+PAGES: tuple[tuple[str, Callable[[Any], ResultsPage]], ...] = (
     ("Wells", WellsPage),
+    ("Plot", make_plot_page),
     ("Classify", ClassifyPage),
     ("Gallery", GalleryPage),
 )
-"""Titles and classes of pages, in their order; a new page is a line here."""
+"""Titles of pages, and what makes them, in their order; a new page is a line here."""
 
 NO_PLATE = "Open a plate first: drop it on the window."
 NO_TABLE = (
@@ -85,9 +96,9 @@ class ResultsDock(QWidget):
         self.hint.setText(NO_PLATE if tables is None else NO_TABLE)
         self.hint.setVisible(not has_table)
         self.tabs.setVisible(has_table)
-        title, page_class = PAGES[self.tabs.currentIndex()]
+        title, make_page = PAGES[self.tabs.currentIndex()]
         if has_table and title not in self.pages:
-            self.pages[title] = page_class(self._viewer)
+            self.pages[title] = make_page(self._viewer)
             holder: Any = self.tabs.currentWidget()
             holder.addWidget(self.pages[title])
         for page in self.pages.values():

@@ -1,0 +1,236 @@
+"""Plots of a plate: which dots and lines they have, found in a worker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from napari_ngff.plate.results.dose_curves import compute_responses, fit_curve
+from napari_ngff.plate.tables.table import FIELD, PLACES, WELL, column_texts
+from napari_ngff.viewer.layers.coloring import CATEGORY_COLORS, FEW, natural_key
+from napari_ngff.viewer.results.well_table import ResultChoice, make_results
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from napari_ngff.viewer.browsing.joined_tables import JoinedTables
+
+DOSES, BOXES, WELLS = "Dose response", "Box by condition", "Scatter of wells"
+OBJECTS, HISTOGRAM = "Scatter of objects", "Histogram of objects"
+KINDS = DOSES, BOXES, WELLS, OBJECTS, HISTOGRAM
+
+MOST_DOTS = 10_000  # of more objects a sample is drawn: in less than 50 ms
+MOST_GROUPS = 400  # as compounds of a plate
+GREY = (128, 128, 128)  # dots of no group, and boxes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plot:
+    """What is drawn.
+
+    Attributes
+    ----------
+    choice, offered
+        What was asked for, with columns that there are; and all that can be chosen.
+    dots
+        A pandas.DataFrame of wells or objects: `WELL`, "x", "y", the number of the
+        group as "group", and `FIELD` of objects.
+    legend
+        Texts about groups, and their colours.
+    lines
+        x, y and colour of each; NaN interrupts it.
+    ticks
+        Places on the axis x, and their texts; empty for plain numbers.
+    note
+        Sentences about what is drawn.
+    """
+
+    choice: Mapping[str, str]
+    offered: Mapping[str, Sequence[str]]
+    dots: Any
+    legend: Sequence[tuple[str, tuple[int, ...]]]
+    lines: Sequence[tuple[Any, ...]] = ()
+    ticks: Sequence[tuple[float, str]] = ()
+    note: str = ""
+
+
+def list_rows(
+    joined: JoinedTables, meant: Any, choice: ResultChoice | None, *, of_objects: bool
+) -> tuple[Any, list[str], list[str]]:
+    """List the objects that count, or the wells as the page *Wells* shows them.
+
+    Returns
+    -------
+    frame
+        A pandas.DataFrame, with the paths of wells as `WELL`.
+    numbers, groups
+        Titles of its columns with numbers, and of those that part rows into groups.
+
+    Raises
+    ------
+    ValueError
+        Where there is no table of objects.
+    """
+    table, tables = joined.find_objects(), joined.tables
+    if not of_objects:
+        found = make_results(joined, meant, replace(choice or ResultChoice(), keys=()))
+        frame = found.frame.assign(**{WELL: found.rows.index})
+        groups = [key for key in found.keys if key in frame]
+    elif table is None:
+        raise ValueError("There is no table of objects: measure labels, or load one.")
+    else:
+        rows = joined.rows_that_count(next(x for x in tables if tables[x] is table))
+        frame = rows.frame.copy(deep=False)
+        groups = [x for x in rows.columns if x not in rows.numeric_columns]
+        for column, title in joined.list_columns().items():
+            if not tables[column.offer].place_columns:
+                texts = tables[column.offer].count_texts(column.name)["text"]
+                frame[title] = frame[WELL].map(texts)
+                groups.append(title)
+    numbers = [x for x in frame if frame[x].dtype.kind in "biuf" and x not in PLACES]
+    numbers.sort(key=lambda x: (x in groups, x.startswith("number of")))
+    return frame, numbers, groups
+
+
+def choose_columns(
+    numbers: list[str], groups: list[str], asked: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """Choose columns that there are: those asked for, the nearest, or the first.
+
+    Returns
+    -------
+    choice, offered
+        See `Plot`.
+
+    Raises
+    ------
+    ValueError
+        Where there is none.
+    """
+    kind = asked["kind"]
+    # Compounds and doses before texts of objects, whose shares are numbers.
+    groups = sorted(groups, key=lambda x: (x in numbers, f"{x}, %" in numbers))
+    doses = sorted(numbers, key=lambda x: (x not in groups, "dose" not in x.lower()))
+    across = {DOSES: doses, BOXES: groups}.get(kind, numbers[1:] + numbers[:1])
+    offered = {
+        "kind": [*KINDS],
+        "x": across,
+        "y": ["number of objects"] if kind == HISTOGRAM else numbers,
+        "group": [*groups, ""] if kind == DOSES else ["", *groups],
+    }
+    choice = dict[str, str]()
+    for name, titles in offered.items():
+        wanted = asked.get(name)
+        # "area, mean, % of control" is the nearest to "area, mean".
+        stem = str(wanted).partition(", ")[0]
+        near = [title for title in titles if title.partition(", ")[0] == stem]
+        others = [title for title in titles if title not in choice.values()]
+        choice[name] = wanted if wanted in titles else [*near, *others, *titles, ""][0]
+    if not (choice["x"] and choice["y"]):
+        raise ValueError(f"No table has columns for this kind of plot: {kind}.")
+    return choice, offered
+
+
+def number_groups(values: Any) -> tuple[Any, list[str]]:
+    """Give the values of a column numbers in their order.
+
+    Returns
+    -------
+    numbers
+        Of each row; -1 for no value.
+    names
+        Of the numbers.
+    """
+    kinds = values.astype("category").cat
+    names = [*column_texts(kinds.categories.to_series())]
+    is_text = kinds.categories.dtype.kind not in "biuf"
+    order = sorted({*names}, key=natural_key) if is_text else names
+    places = {name: place for place, name in enumerate(order)}
+    return np.array([*map(places.get, names), -1])[kinds.codes], order
+
+
+def make_plot(rows: tuple[Any, list[str], list[str]], asked: Mapping[str, str]) -> Plot:
+    """Find what is drawn of `list_rows`.
+
+    Raises
+    ------
+    ValueError
+        Where there are no columns for it, or too many groups.
+    """
+    (choice, offered), frame = choose_columns(rows[1], rows[2], asked), rows[0]
+    x, y, group, kind = (choice[name] for name in ("x", "y", "group", "kind"))
+    noun = "objects" if kind in (OBJECTS, HISTOGRAM) else "wells"
+    dots = frame[[each for each in (WELL, FIELD) if each in frame]].copy()
+    ticks = list[tuple[float, str]]()
+    if kind == BOXES:
+        dots["x"], names = number_groups(frame[x])
+        ticks = [(at, "\n" * (at % 4) + name) for at, name in enumerate(names)]
+    else:
+        dots["x"] = frame[x].astype(float)
+    dots["y"] = dots["x"] if kind == HISTOGRAM else frame[y].astype(float)
+    dots["group"], names = (
+        number_groups(frame[group]) if group else (0, [f"all {noun}"])
+    )
+    is_drawn = np.isfinite(dots["x"]) & np.isfinite(dots["y"])
+    if kind in (DOSES, BOXES):
+        is_drawn &= dots["x"] >= 0
+    dots = dots[is_drawn]
+    note = f"{len(dots):,} of {len(frame):,} {noun} have these values."
+    if kind == OBJECTS and len(dots) > MOST_DOTS:
+        note += f" {MOST_DOTS:,} of them are drawn, chosen at random."
+        dots = dots.sample(MOST_DOTS, random_state=0)
+    if len(names) > MOST_GROUPS:
+        text = f"{group} has {len(names):,} values, of at most {MOST_GROUPS}"
+        raise ValueError(f"{text}: choose another column for groups.")
+    legend = [(name, CATEGORY_COLORS[i % FEW]) for i, name in enumerate(names)]
+    legend += [("no value", GREY)] * bool((dots["group"] < 0).any())
+    plot = Plot(choice, offered, dots, legend, (), ticks, note)
+    finish = {DOSES: _fit_doses, BOXES: _add_boxes, HISTOGRAM: _count_values}.get(kind)
+    return plot if finish is None else finish(plot)
+
+
+def _fit_doses(plot: Plot) -> Plot:
+    """Add the curve of each group, on a logarithmic axis that has 0 on its left."""
+    with np.errstate(divide="ignore"):
+        logs = np.log10(plot.dots["x"])
+    low, high = logs[np.isfinite(logs)].agg(["min", "max"]).fillna(0.0)
+    lines, legend = list[Any](), [*plot.legend]
+    for number, rows in plot.dots[plot.dots["group"] >= 0].groupby("group"):
+        (name, color), fit = legend[number], fit_curve(rows["x"], rows["y"])
+        legend[number] = f"{name}: {fit.text}", color
+        if fit.parameters:
+            ends = np.log10(rows["x"][rows["x"] > 0].to_numpy())
+            line = np.linspace(ends.min(), ends.max(), 100)
+            lines.append((line, compute_responses(fit.parameters, line), color))
+    decades = range(int(np.floor(low)), int(np.ceil(high)) + 1)
+    ticks = [(float(x), f"{10.0**x:g}") for x in decades]
+    ticks += [(low - 0.5, "0")] * bool((plot.dots["x"] == 0).any())
+    note = f"{plot.note} {len(lines):,} curves; EC50 with its 95 % confidence interval."
+    dots = plot.dots.assign(x=logs.clip(low - 0.5))
+    return Plot(plot.choice, plot.offered, dots, legend, lines, ticks, note)
+
+
+def _add_boxes(plot: Plot) -> Plot:
+    """Add boxes from quartile to quartile, with lines to the outermost values."""
+    lines, aside, gap = list[Any](), 0.3, np.nan
+    for place, values in plot.dots.groupby("x")["y"]:
+        least, low, middle, high, most = np.quantile(values, (0, 0.25, 0.5, 0.75, 1))
+        left, right = place - aside, place + aside
+        x = [place, place, left, left, right, right, place, gap, left, right, gap]
+        y = [least, low, low, high, high, low, low, gap, middle, middle, gap]
+        ends = [*x, place, place], [*y, high, most]
+        lines.append((*map(np.array, ends), GREY))
+    shifts = np.random.default_rng(0).uniform(-aside, aside, len(plot.dots)) / 2
+    return replace(plot, dots=plot.dots.assign(x=plot.dots["x"] + shifts), lines=lines)
+
+
+def _count_values(plot: Plot) -> Plot:
+    """Outline the histogram of each group; all have the same bars."""
+    edges, lines = np.histogram_bin_edges(plot.dots["x"], 60), list[Any]()
+    for number, rows in plot.dots.groupby("group"):
+        counts = np.repeat(np.histogram(rows["x"], edges)[0], 2)
+        line = np.repeat(edges, 2), np.array([0, *counts, 0])
+        lines.append((*line, plot.legend[number][1]))
+    return replace(plot, dots=plot.dots[:0], lines=lines)
