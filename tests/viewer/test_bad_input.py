@@ -750,8 +750,9 @@ def test_unknown_units(tmp_path, unit):
     (layer,) = build(root)
     assert str(layer.units[1]) == "micrometer"
     # What people write is read; what has no meaning is no unit.
-    known = {"µm": "micrometer", "meters": "meter"}
+    known = dict.fromkeys(["µm", "meters"], "micrometer")
     assert str(layer.units[0]) == known.get(unit, "pixel")
+    assert layer.scale[0] / layer.scale[1] == (1e6 if unit == "meters" else 1)
 
 
 @pytest.mark.parametrize(

@@ -77,10 +77,13 @@ def same(layer, group, channel=None):
     kept = [i for i in range(len(axes)) if i != at]
     assert layer.axis_labels == tuple(axes[i]["name"] for i in kept)
     scale, translation = place(multiscale, len(axes))
-    np.testing.assert_allclose(layer.scale, scale[kept])
-    np.testing.assert_allclose(layer.translate, translation[kept])
     units = [axes[i].get("unit") for i in kept]
-    assert [str(unit) for unit in layer.units] == [unit or "pixel" for unit in units]
+    # A window has all lengths in micrometres.
+    sizes = [0.001 if unit == "nanometer" else 1 for unit in units]
+    np.testing.assert_allclose(layer.scale, scale[kept] * sizes)
+    np.testing.assert_allclose(layer.translate, translation[kept] * sizes)
+    shown = [unit.replace("nano", "micro") if unit else "pixel" for unit in units]
+    assert [str(unit) for unit in layer.units] == shown
 
 
 def shown_as_stated(path, labels=(), channels=CHANNELS):

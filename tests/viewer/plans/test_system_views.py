@@ -323,9 +323,10 @@ def test_what_cannot_be_reached_is_shown_and_named(tmp_path, messages):
     for name, unit in (("a", UM), ("lost", None), ("flat", NM)):
         image(tmp_path / name, "yx", numbered(4, 5), move=[3, 3], unit=unit)
     _, layers = opened(tmp_path)
-    assert [units(layers[n])[0] for n in ("a", "lost", "flat")] == [UM, UM, NM]
+    assert [units(layers[n])[0] for n in ("a", "lost", "flat")] == [UM, UM, UM]
     assert sorted(layers) == ["a", "flat", "lost"]
     assert tuple(layers["lost"].translate) == (3, 3)
+    assert tuple(layers["flat"].translate) == (0.003, 0.003)
     reported = " ".join(messages)
     assert "lost is shown in its own" in reported
     assert "flat is shown in its own" in reported
@@ -494,7 +495,10 @@ def test_permuted_volumes_are_sliced_along_the_sliders(tmp_path, messages):
     (layer,) = layers.values()
     assert move_layers([layer], Reference(name="turned")) == ()
     assert layer.data.shape == (5, 3, 4)
-    assert units(layer) == [NM] * 3
+    assert units(layer) == [UM] * 3
+    np.testing.assert_allclose(
+        np.diff(layer.extent.world, axis=0)[0], [0.004, 0.002, 0.003]
+    )
     viewer.dims.set_point(0, 4)
     np.testing.assert_array_equal(layer._slice.image.raw, pixels[:, :, 4])
     assert move_layers([layer], Reference(name="physical")) == ()
@@ -714,8 +718,7 @@ def test_another_system_shows_the_plane_that_was_seen(tmp_path, messages):
             assert np.unique(layer._slice.image.raw).tolist() == [8], name
             assert layer._slice.image.raw.shape == (6, 8), name
             assert viewer.dims.current_step[z] == 7, name
-        scale = 1000 if name == "nano" else 1
-        assert viewer.dims.point[z] / scale == {"tall": 21}.get(name, 7)
+        assert viewer.dims.point[z] == pytest.approx({"tall": 21}.get(name, 7))
 
 
 @pytest.mark.parametrize("width", [3, 4])

@@ -61,6 +61,7 @@ class DrawnAnnotation(FileAnnotation):
         self._seen = voxels_to_world(image), world_matrix(layer)
         to_place = np.linalg.inv(image.affine.affine_matrix[:, [*order, -1]])
         self._from_voxels = to_place @ self._seen[0]
+        self._from_voxels[:-1] /= length_factors(image)[order][:, None]
         if self.in_voxels:
             self._from_voxels = np.eye(image.ndim + 1)
         for name in self.moves:
@@ -224,6 +225,12 @@ def file_order(image: Layer) -> list[int]:
 def voxels_to_world(image: Layer) -> Any:
     """Return the matrix from voxels, with axes as in files, to the world."""
     return world_matrix(image)[:, [*file_order(image), -1]]
+
+
+def length_factors(image: Layer) -> Any:
+    """Return how many micrometres the unit in files is, per axis of a layer."""
+    picture: Any = picture_of(image)
+    return frame_of(picture).length_factors
 
 
 def axes_of(image: Layer) -> dict[str, str]:

@@ -21,6 +21,7 @@ from napari_ngff.viewer.annotations.drawn_annotation import (
     DrawnAnnotation,
     axes_of,
     file_order,
+    length_factors,
 )
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ class PointsAnnotation(DrawnAnnotation):
         points, features = content
         count = points.shape[1]
         order = file_order(image)[-count:]
-        voxels = (points - image.translate[order]) / image.scale[order]
+        places = points * length_factors(image)[order]
+        voxels = (places - image.translate[order]) / image.scale[order]
         return cls.show_layer(owner, image, name, count, data=voxels, features=features)
 
 

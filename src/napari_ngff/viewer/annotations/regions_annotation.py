@@ -21,6 +21,7 @@ from napari_ngff.viewer.annotations.drawn_annotation import (
     DrawnAnnotation,
     axes_of,
     file_order,
+    length_factors,
 )
 from napari_ngff.viewer.annotations.region_table import (
     RegionAxis,
@@ -54,7 +55,7 @@ EDGE = 400
 
 def region_axes(image: Layer) -> tuple[RegionAxis, ...]:
     """Return the axes of the image of a layer, as tables of regions have them."""
-    sizes, scale = level_shapes(image)[0], abs(image.scale)
+    sizes, scale = level_shapes(image)[0], abs(image.scale) / length_factors(image)
     axes = zip(axes_of(image), file_order(image), strict=True)
     return tuple(RegionAxis(x.lower(), float(scale[i]), sizes[i]) for x, i in axes)
 

@@ -178,13 +178,10 @@ def _saved_place(layer: Layer, origin: LayerOrigin) -> Matrix:
     assert picture is not None
     assert image is not None
     place = np.eye(layer.ndim + 1)
-    if picture is image:
-        frame = frame_of(image)
-        scale, corner = frame.scale, frame.translation
-    else:
+    keywords = frame_of(image).layer_keywords()
+    if picture is not image:
         keywords = label_layer(picture, frame_of(image))[1]
-        scale, corner = keywords["scale"], keywords["translate"]
-    place[:-1, :-1], place[:-1, -1] = np.diag(scale), corner
+    place[:-1, :-1], place[:-1, -1] = np.diag(keywords["scale"]), keywords["translate"]
     return place
 
 
@@ -255,6 +252,7 @@ def placement_of(layer: Layer, picture: LayerPlan) -> tuple[Matrix, tuple[Axis, 
     to_physical = np.diag((*frame.scale, 1.0))
     to_physical[:-1, -1] = frame.translation
     whole = world_matrix(layer) @ np.linalg.inv(to_physical)
+    whole[:-1] /= frame.length_factors[:, None]  # the world is in micrometres
 
     axes = list(frame.shown)
     count = len(picture.pyramid.multiscale.axes)

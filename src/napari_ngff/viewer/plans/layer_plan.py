@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.metadata.systems import Axis, Reference
-from napari_ngff.metadata.units import unit_name
+from napari_ngff.metadata.units import MICROMETER, drop_noise, unit_factor, unit_name
 from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.store.arrays.drawable_pixels import drawable_pixels
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
@@ -17,6 +17,8 @@ from napari_ngff.store.pyramids.resampled import BentImage, resample_pyramid
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    import numpy.typing as npt
 
     from napari_ngff.metadata.model import ContrastWindow as Contrast
     from napari_ngff.metadata.model import LabelInfo, Omero
@@ -413,7 +415,7 @@ class SharedAxes:
         """Return the axes of an image as they are drawn: else in pixels."""
         axes = cls.from_metadata(pyramid, view)
         scale, translation = axes.scale, axes.translation
-        if can_be_drawn(axes.sizes, scale, translation, axes.affine):
+        if can_be_drawn(axes.sizes, *axes.place_in_micrometers()):
             return axes
         return replace(
             axes,
@@ -450,17 +452,45 @@ class SharedAxes:
             affine,
         )
 
+    @property
+    def length_factors(self) -> npt.NDArray[np.float64]:
+        """How many micrometres the unit of each axis is; 1 where it is no length."""
+        axes = self.shown or self.axes
+        return np.array([unit_factor(a.unit, MICROMETER) or 1.0 for a in axes])
+
+    def place_in_micrometers(
+        self,
+    ) -> tuple[tuple[float, ...], tuple[float, ...], Matrix | None]:
+        """Return scale, translation and affine of a layer: lengths in micrometres.
+
+        napari draws all layers in the smallest unit of them, but finds the voxels of a
+        layer by its own: what is pointed at is seen there only if all have one unit.
+        """
+        factors, affine = self.length_factors, self.affine
+        if (factors == 1).all():
+            return self.scale, self.translation, affine
+        with np.errstate(all="ignore"):
+            scale, translation = drop_noise([self.scale, self.translation] * factors)
+            if affine is not None:
+                whole = np.append(factors, 1.0)
+                affine = affine * (whole[:, None] / whole)
+        return (*scale.tolist(),), (*translation.tolist(),), affine
+
     def layer_keywords(self) -> dict[str, Any]:
         """Return the keywords that place a layer with these axes."""
         shown_axes = self.shown or self.axes
+        scale, translation, affine = self.place_in_micrometers()
         keywords: dict[str, Any] = {
-            "scale": self.scale,
-            "translate": self.translation,
+            "scale": scale,
+            "translate": translation,
             "axis_labels": tuple(axis.name for axis in shown_axes),
         }
-        if self.affine is not None:
-            keywords["affine"] = self.affine
-        units = [unit_name(axis.unit) for axis in shown_axes]
+        if affine is not None:
+            keywords["affine"] = affine
+        units = [
+            MICROMETER if unit_factor(axis.unit, MICROMETER) else unit_name(axis.unit)
+            for axis in shown_axes
+        ]
         # One layer without units would turn them off for the whole viewer: all layers
         # of one file get the same, and an axis without a unit counts in pixels.
         if any(units):
@@ -469,11 +499,12 @@ class SharedAxes:
 
     def world_coordinate(self, axis: int, index: int) -> float:
         """Return the world coordinate of a voxel along one axis of the layer."""
-        coordinate = self.scale[axis] * index + self.translation[axis]
-        if self.affine is None:
+        scale, translation, affine = self.place_in_micrometers()
+        coordinate = scale[axis] * index + translation[axis]
+        if affine is None:
             return coordinate
         # Exact where the axis is not mixed with others; else the sliders begin nearby.
-        return float(self.affine[axis, axis] * coordinate + self.affine[axis, -1])
+        return float(affine[axis, axis] * coordinate + affine[axis, -1])
 
 
 def place_in_system(picture: LayerPlan) -> tuple[Pyramid, SharedAxes]:
