@@ -40,7 +40,7 @@ class Asked(Window):
 
     name = "kerne"
 
-    def ask_label_name(self, viewer, text, name, check):
+    def ask_name(self, viewer, text, name, check):
         self.texts.append(text)
         self.told += [problem] if (problem := check(self.name)) else []
         return "" if problem else self.name

@@ -24,13 +24,14 @@ from mouse import press_save, pump, until
 from napari_ngff import open_node
 from napari_ngff.plate.tables.object_columns import read_feature_tables
 from napari_ngff.plugin import measure_labels, use_workers
+from napari_ngff.viewer.annotations.table_annotation import WRITES as HINT
 from napari_ngff.viewer.annotations.table_annotation import list_tables
 from napari_ngff.viewer.browsing.table_offers import MeasureScope
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.annotate import measure_form
-from napari_ngff.widgets.annotate.measure_form import KEPT, LEFT, TITLE
+from napari_ngff.widgets.annotate.measure_form import LEFT, TITLE
 from napari_ngff.widgets.browser.host import browser_of
 from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, SAVE
 from napari_ngff.widgets.form_dialog import shown_form
@@ -97,7 +98,7 @@ def layer(viewer, tmp_path):
     return found
 
 
-def measure(viewer, kept=KEPT[False]):
+def measure(viewer, kept=HINT):
     measure_labels(viewer)
     form = shown_form(viewer, TITLE)
     form.button.native.click()
@@ -160,9 +161,10 @@ def test_a_table_of_a_read_only_image_is_saved_as_a_file(
     viewer, layer, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(
-        "napari_ngff.viewer.annotations.table_annotation.is_writable", lambda _: False
+        "napari_ngff.viewer.annotations.table_annotation.why_not_written",
+        lambda *_: "read-only.",
     )
-    measure(viewer, KEPT[True])
+    measure(viewer, "Ctrl+S asks for a file: read-only.")
     user = Replies(SAVE)  # and then no file is named
     assert not close_window(viewer)
     assert user.asked[1][0] == f"Save measured {PLACE}"
@@ -453,7 +455,7 @@ def test_the_table_of_a_plate_stays_until_the_window_closes(viewer, plate, tmp_p
     tables = plate.tables.tables()
     tables.measure_labels("nuclei", MeasureScope.ALL)
     until(lambda: tables.joined.chosen is not None)
-    assert plate.tables.note.text().endswith("Save keeps the table.")
+    assert plate.tables.note.text().endswith(HINT)
     # Its browser goes; the next one of the same plate has the table.
     other = write_plate(tmp_path / "q.ome.zarr", grid=(1, 1), fields=1)
     viewer.open(str(other), plugin="napari-ngff")

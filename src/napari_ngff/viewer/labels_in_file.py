@@ -96,7 +96,7 @@ def _rename_layer(viewer: Any, layer: Any, name: str = "") -> None:
         )
         check = partial(name_problem, taken=taken_names(image))
         old = layer.metadata[KEY].label_name
-        name = Window.current.ask_label_name(viewer, text, old, check)
+        name = Window.current.ask_name(viewer, text, old, check)
     if name:
         _rename_in_worker(viewer, layer, origin_of(image), name)
 

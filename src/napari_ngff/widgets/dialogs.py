@@ -75,10 +75,10 @@ def ask_name(parent: Any, name: str, free: str, *, shown: bool) -> str:
     return {other: free, OVERWRITE: name}.get(answer, "")
 
 
-def ask_label_name(
-    parent: Any, text: str, name: str, check: Callable[[str], str]
+def ask_free_name(
+    parent: Any, title: str, text: str, name: str, check: Callable[[str], str]
 ) -> str:
-    """Ask how labels shall be called in their file, until `check` finds no fault.
+    """Ask how something shall be called in a file, until `check` finds no fault.
 
     Returns
     -------
@@ -88,7 +88,7 @@ def ask_label_name(
     question = text
     while True:
         name, is_chosen = QInputDialog.getText(
-            parent, "Name of labels", question, QLineEdit.EchoMode.Normal, name
+            parent, title, question, QLineEdit.EchoMode.Normal, name
         )
         problem = check(name)
         if not (is_chosen and problem):

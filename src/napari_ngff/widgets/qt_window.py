@@ -19,7 +19,7 @@ from napari_ngff.viewer.services.window import LATER, Window
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.activity_bar import watch_work
 from napari_ngff.widgets.browser.host import open_in_window
-from napari_ngff.widgets.dialogs import ask_label_name, ask_question, ask_table_file
+from napari_ngff.widgets.dialogs import ask_free_name, ask_question, ask_table_file
 from napari_ngff.widgets.display_menu import follow_settings
 from napari_ngff.widgets.docking import find_annotated
 from napari_ngff.widgets.form_dialog import is_window_open
@@ -214,12 +214,17 @@ class QtWindow(Window):
         return None
 
     @override
-    def ask_label_name(
-        self, viewer: Any, text: str, name: str, check: Callable[[str], str]
+    def ask_name(
+        self,
+        viewer: Any,
+        text: str,
+        name: str,
+        check: Callable[[str], str],
+        title: str = "Name of labels",
     ) -> str:
         if not self.can_ask(viewer):
             return name
-        return ask_label_name(qt_window_of(viewer), text, name, check)
+        return ask_free_name(qt_window_of(viewer), title, text, name, check)
 
     @override
     def confirm(self, viewer: Any, text: str, action: str) -> bool:

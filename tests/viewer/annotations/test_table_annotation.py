@@ -14,7 +14,7 @@ from napari.components import ViewerModel
 from napari_ngff import open_node
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.viewer.annotations.leaving import save_all
-from napari_ngff.viewer.annotations.table_annotation import list_tables
+from napari_ngff.viewer.annotations.table_annotation import WRITES, list_tables
 from napari_ngff.viewer.browsing.plate_tables import PlateTables
 from napari_ngff.viewer.browsing.table_offers import (
     MeasureScope,
@@ -154,8 +154,8 @@ class Asked(Window):
     def __init__(self, answer):
         self.answer, self.asked = answer, []
 
-    def ask_label_name(self, viewer, text, name, check):
-        self.asked.append((text, name))
+    def ask_name(self, viewer, text, name, check, title):
+        self.asked.append((title, text, name))
         return self.answer and name
 
 
@@ -177,7 +177,11 @@ def test_the_table_of_another_program_stays(plate, monkeypatch, told, answer):
         save_all(table.owner)
     tables.save_in_images()
     (asked,) = Window.current.asked
-    assert asked[0].startswith("Another program has written nuclei_measured.")
+    assert asked[0] == "Name of the table"
+    image = plate / "A/2/0"
+    assert asked[1].startswith(
+        f"Another program has written nuclei_measured in {image}."
+    )
     assert {p: p.read_bytes() for p in before} == before
     assert (
         TableOffer(TableOrigin.IMAGES, "nuclei_measured2") in tables.offers
@@ -232,10 +236,10 @@ def test_older_tables_are_not_saved_unasked(plate, told):
     )
 
 
-@pytest.mark.parametrize("why", ["", "read-only"])
-def test_a_plate_that_cannot_be_written_gets_a_file(plate, monkeypatch, why):
-    for module in ("plate.tables.feature_table", "viewer.browsing.plate_tables"):
-        name = f"napari_ngff.{module}.why_not_written"
+@pytest.mark.parametrize("why", ["", "read-only."])
+def test_ctrl_s_saves_also_what_needs_a_file(plate, monkeypatch, tmp_path, told, why):
+    for module in ("annotations.table_annotation", "browsing.plate_tables"):
+        name = f"napari_ngff.viewer.{module}.why_not_written"
         monkeypatch.setattr(name, lambda *_: why)
     tables = browse(plate)
     assert tables.why_not_saved == "Choose a table that was measured."
@@ -243,4 +247,13 @@ def test_a_plate_that_cannot_be_written_gets_a_file(plate, monkeypatch, why):
     (table,) = list_tables(session_of(tables.browser.layers.viewer).annotations)
     assert table.asks_for_file == bool(why)
     assert tables.why_not_saved == why
-    assert unsaved(tables) == ([] if why else [table])
+    assert unsaved(tables) == [table]
+    assert tables.note.endswith(f"Ctrl+S asks for a file: {why}" if why else WRITES)
+    path = tmp_path / "nuclei.csv"
+    monkeypatch.setattr(Window, "ask_table_file", lambda *_: str(path))
+    (chosen,) = table.owner.choose_to_save(None)
+    chosen.save()
+    assert path.exists() == bool(why)
+    assert not why or told[-1] == f"Saved: nuclei_measured.\nIt is in {path}."
+    assert unsaved(tables) == []
+    assert "Ctrl+S" not in tables.note

@@ -286,7 +286,7 @@ def test_what_is_measured_can_be_chosen(tables, scope, wells, said):
     assert len(set(tables.table.frame["field"])) == (
         1 if scope is MeasureScope.FIELD else 2
     )
-    assert tables.said == [f"Measured {said} images. Save keeps the table."]
+    assert tables.said == [f"Measured {said} images."]
 
 
 def test_a_mosaic_has_no_field_to_measure(tables):
@@ -678,7 +678,7 @@ def test_what_is_left_out_is_named_with_its_reason(plate, tmp_path):
     tables.measure_labels("nuclei", MeasureScope.ALL)
     (text,) = said
     assert text.startswith("Measured 1,280 labels in 5 of 10 images.")
-    assert text.endswith(" Left out: B/1, A/2/1. Save keeps the table.")
+    assert text.endswith(" Left out: B/1, A/2/1.")
     lines = notification_manager.records[-1].message.splitlines()
     assert lines[0] == "Left out: B/1, A/2/1"
     assert lines[1].startswith("B/1: B/1/zarr.json is not valid JSON: ")

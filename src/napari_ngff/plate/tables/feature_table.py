@@ -170,14 +170,17 @@ def write_tables(
         Where one cannot be written.
     """
     groups = {path: node.child(path) for path in tables}
+
+    def is_ours(attributes: JSON) -> bool:
+        return MADE_HERE in attributes
+
     names = chain([name], (f"{name}{number}" for number in count(2)))
-    free = next(
-        x
-        for x in names
-        if all(may_get(y, x, lambda z: MADE_HERE in z) for y in groups.values())
-    )
+    every = groups.values()
+    free = next(x for x in names if all(may_get(y, x, is_ours) for y in every))
     if free != name:
-        raise NameTakenError(f"Another program has written {name}.", name, free)
+        where = next(y for y in every if not may_get(y, name, is_ours))
+        msg = f"Another program has written {name} in {where}."
+        raise NameTakenError(msg, name, free)
     source, written = node.location.source, 0
     transaction = begin_transaction(source)
     for done, (path, (frame, attributes)) in enumerate(tables.items()):

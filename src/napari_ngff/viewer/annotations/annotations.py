@@ -137,7 +137,7 @@ class Annotation(ABC):
     Attributes
     ----------
     asks_for_file
-        Whether a save asks for a file. Ctrl+S leaves such annotations alone.
+        Whether a save asks for a file. Ctrl+S leaves layers that need one to napari.
     asked_apart
         Whether the question before it goes away is one of its own: who wants the labels
         may not want an older table of them.
@@ -373,7 +373,7 @@ class Annotations:
 
     def list_savable(self) -> list[Annotation]:
         """List what is not saved, has a place in a file, and is saved by Ctrl+S."""
-        own = (x for x in self if not x.asks_for_file)
+        own = (x for x in self if x.layer is None or not x.asks_for_file)
         return [x for x in own if (known := x.state).unsaved and known.takes_key]
 
     def choose_to_save(self, layer: Any) -> list[Annotation] | None:
@@ -381,12 +381,17 @@ class Annotations:
 
         The annotation of that layer, unless only others are unsaved; what was restored
         and what is in no layer; or all if it has none. With one that needs a file
-        together with its image, all that do.
+        together with its image, all that do. No file is asked for while the layer has
+        something to save.
         """
         chosen, unsaved = self.of_layer(layer), self.list_savable()
-        if chosen is None or chosen.asks_for_file:
+        if chosen is None:
             return unsaved or None
         state = chosen.state
+        if state.unsaved:
+            unsaved = [x for x in unsaved if not x.asks_for_file]
+        if chosen.asks_for_file:
+            return unsaved or None
         if not state.takes_key:
             return None
         alike = state.unsaved and state.with_image

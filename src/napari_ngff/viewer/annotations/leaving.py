@@ -103,7 +103,7 @@ def save_all(annotations: Annotations) -> None:
     OMEZarrError
         Where some are not saved; it names them.
     """
-    unsaved = annotations.list_savable()
+    unsaved = [x for x in annotations.list_savable() if not x.asks_for_file]
     states = {x: x.state for x in unsaved}
     for annotation, state in states.items():
         if not (state.with_image or state.asks_name):

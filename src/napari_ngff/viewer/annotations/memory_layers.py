@@ -197,7 +197,7 @@ class MemoryAnnotation(LabelAnnotation):
                 "All strokes until now are one step of undo then."
             )
             check = partial(name_problem, taken=taken)
-            name = Window.current.ask_label_name(viewer, text, proposed, check)
+            name = Window.current.ask_name(viewer, text, proposed, check)
             if name:
                 self._take_over(name, super().save)
 

@@ -13,10 +13,10 @@ from napari_ngff.errors import NameTakenError, error_text
 from napari_ngff.labels.places.label_location import name_problem
 from napari_ngff.plate.tables.feature_table import (
     describe_features,
-    is_writable,
     write_tables,
 )
 from napari_ngff.plate.tables.files import write_frame
+from napari_ngff.store.write.begin import why_not_written
 from napari_ngff.viewer.annotations.annotations import (
     Annotation,
     Annotations,
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.node import Node
 
 OLDER = "measured before the latest strokes"
+
+WRITES, FILE = "Ctrl+S writes the table into its images.", "Ctrl+S asks for a file"
+"""How a table is kept."""
 
 MOST_NAMED = 3
 """Images that are named; of more the first is, and the others are counted."""
@@ -157,7 +160,11 @@ class TableAnnotation(Annotation):
         super().__init__(owner)
         self.labels, self.table, self.node = labels, table, node
         self.measured, self._place = measured, place
-        self.asks_for_file = node is None or not is_writable(node)
+        self._why_file = "the images do not have the labels."
+        if node is not None:
+            place = node.location
+            self._why_file = why_not_written(place.source, place.path)
+        self.asks_for_file = bool(self._why_file)
         self.table_name = f"{table.region or labels}_measured".replace("/", "_")
         self._is_over = self._running = self._is_stopped = self._has_failed = False
         self._done = 0.0
@@ -187,6 +194,13 @@ class TableAnnotation(Annotation):
     def age(self) -> str:
         """See `MeasuredLabels.describe_age`."""
         return "" if self.measured is None else self.measured.describe_age()
+
+    @property
+    def hint(self) -> str:
+        """Say how the table is kept; "" where Ctrl+S does not save it."""
+        if not self.state.takes_key or not self.unsaved:
+            return ""
+        return f"{FILE}: {self._why_file}" if self._why_file else WRITES
 
     @property
     @override
@@ -229,12 +243,14 @@ class TableAnnotation(Annotation):
 
     @override
     def save(self, *, quiet: bool = False) -> None:
+        if self._running:
+            return
         if self.asks_for_file:
             viewer, title = self.owner.viewer, f"Save {self.title}"
             path = Window.current.ask_table_file(viewer, title, self.labels)
             if path:
-                self.write(path, self._report_failure)
-        elif not self._running:
+                self.write(path, partial(self._report_failure, path=path))
+        else:
             self._running, self._has_failed, self._is_stopped = True, False, False
             changed = self.owner.changed
             Window.current.watch_copy(self, "Saving", lambda: self._done, changed)
@@ -255,7 +271,8 @@ class TableAnnotation(Annotation):
 
         def fail(error: Exception) -> None:
             if isinstance(error, NameTakenError) and not quiet:
-                text, ask = f"{error} Name of the table:", Window.current.ask_label_name
+                ask = partial(Window.current.ask_name, title="Name of the table")
+                text = f"{error} Choose another name."
                 name = ask(self.owner.viewer, text, error.free, name_problem)
                 if name:
                     self.table_name = name
@@ -284,9 +301,12 @@ class TableAnnotation(Annotation):
     def cancel(self) -> None:
         self._is_stopped = True
 
-    def _report_failure(self, reason: str | None) -> None:
+    def _report_failure(self, reason: str | None, path: str = "") -> None:
         if reason is not None:
             show_error(f"Not saved: {shorten_name(self.title)}.\n{reason}")
+        elif path:
+            age = older_text(self.age)
+            Window.current.show_passing(f"Saved: {self.name}.\nIt is in {path}.{age}")
 
     def write(self, path: str, done: Callable[[str | None], Any]) -> None:
         """Write the table in a worker, as CSV, or Parquet by the suffix of the name.

@@ -80,6 +80,8 @@ class PlateTables:
         A sentence while the chosen table lacks strokes; "" otherwise.
     result_choice
         How the dock of results shows wells: a `ResultChoice`, None before it is open.
+    kept_note
+        A sentence while no file has the chosen table; "" otherwise.
     """
 
     result_choice: Any = None
@@ -97,7 +99,7 @@ class PlateTables:
         self.offers: tuple[TableOffer, ...] = ()
         self.joined = JoinedTables(browser.map)
         self.view = TableView()
-        self.message = self.outdated_note = ""
+        self.message = self.outdated_note = self.kept_note = ""
         self._measured: dict[TableOffer | None, MeasuredLabels] = {}
         self._annotations = browser.layers.annotations
         viewer = self._annotations.viewer
@@ -153,7 +155,7 @@ class PlateTables:
     @property
     def note(self) -> str:
         """What the user is told: the problem of the filter, or all else there is."""
-        notes = self.message, self.view.note, self.outdated_note
+        notes = self.message, self.view.note, self.outdated_note, self.kept_note
         return self.view.problem or " ".join(filter(None, notes))
 
     def _say(self, text: str) -> None:
@@ -530,9 +532,11 @@ class PlateTables:
                     join_features(layer, measured.table)
 
     def _check_strokes(self) -> None:
-        """Find out whether the chosen table lacks strokes."""
+        """Find out whether the chosen table lacks strokes, and how it is kept."""
         measured = self._measured.get(self.joined.chosen)
         note = "" if measured is None else outdated_note(measured.describe_age())
-        if note != self.outdated_note:
-            self.outdated_note = note
+        kept = [x.hint for x in list_tables(self._annotations) if x.table is self.table]
+        notes = note, "".join(kept)
+        if notes != (self.outdated_note, self.kept_note):
+            self.outdated_note, self.kept_note = notes
             self.changed.emit()

@@ -227,7 +227,7 @@ def gather_offer(
     if left_out:
         note += f" Left out: {_list_some(left_out)}."
     if is_measured:
-        note += f" {found.size_note}".rstrip() + " Save keeps the table."
+        note += f" {found.size_note}".rstrip()
     if before is not None:
         table = join_measured(before, table)
     if len(table) > count:

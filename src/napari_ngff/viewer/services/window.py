@@ -294,10 +294,15 @@ class Window:
         """
         return None
 
-    def ask_label_name(
-        self, viewer: Any, text: str, name: str, check: Callable[[str], str]
+    def ask_name(
+        self,
+        viewer: Any,
+        text: str,
+        name: str,
+        check: Callable[[str], str],
+        title: str = "Name of labels",
     ) -> str:
-        """Ask how labels shall be called in their file; "" to save nothing.
+        """Ask how labels, or a table, shall be called in a file; "" to save nothing.
 
         Parameters
         ----------

@@ -54,11 +54,6 @@ if TYPE_CHECKING:
 TITLE = "Measure labels"
 NO_LABELS = "There are no labels of an OME-Zarr."
 LEFT = "Nothing is kept: the labels were left meanwhile."
-KEPT = {
-    False: "Ctrl+S writes them into the image, Save table… into a file.",
-    True: "Save table… keeps them.",
-}
-"""By whether only a file can have them."""
 
 
 class MeasureForm(Container):  # type: ignore[type-arg]
@@ -214,7 +209,7 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         )
         self._last = _shown_image(layer), kept
         text = f"Measured {result.rows_text}, as features of the layer."
-        notes = text, result.size_note, KEPT[kept.asks_for_file], note
+        notes = text, result.size_note, kept.hint, note
         self._end_task(" ".join(filter(None, notes)))
         # Enter now saves the table instead of measuring again.
         self.save_button.native.setDefault(True)
