@@ -91,6 +91,9 @@ def view_rows(parent: QWidget, model: FrameModel, name: str, tip: str) -> Any:
     view.setTabKeyNavigation(False)
     view.verticalHeader().hide()
     view.verticalHeader().setDefaultSectionSize(view.fontMetrics().height() * 3 // 2)
+    header = view.horizontalHeader()
+    header.setTextElideMode(Qt.TextElideMode.ElideMiddle)
+    header.setHighlightSections(False)
     # Of the rows that are seen, not of all.
-    view.horizontalHeader().setResizeContentsPrecision(0)
+    header.setResizeContentsPrecision(0)
     return view

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import anndata
 import numpy as np
@@ -117,7 +118,6 @@ def values_of(objects, wells, ways):
     """A value of each column and well, by pandas alone."""
     groups = objects.groupby("well")
     found = {"compound": wells["compound"], "dose": wells["dose"]}
-    found["number of images"] = groups["field"].nunique()
     sizes = objects.groupby(["well", "field"]).size().groupby("well")
     how = ways["label"]
     of = "" if how == "sum" else " of images"
@@ -133,7 +133,9 @@ def values_of(objects, wells, ways):
         ["proportion", "kind"], ascending=[False, True]
     )
     best = shares.drop_duplicates("well").set_index("well")
-    found["kind"], found["kind, %"] = best["kind"], 100 * best["proportion"]
+    found["kind"] = best["kind"]
+    found["number of images"] = groups["field"].nunique()
+    found["kind, %"] = 100 * best["proportion"]
     return pd.DataFrame(found, index=wells.index)
 
 
@@ -224,6 +226,31 @@ def test_conditions_are_the_means_of_their_wells(tables, truth, keys):
     assert {path: row[path] for path in wells.index} == groups.ngroup().to_dict()
 
 
+def test_wells_without_data_of_the_acquisition_are_not_counted(tables, truth):
+    choose(tables, (0,), "")
+    wells, objects = truth
+    measured = {*objects["well"][objects["acquisition"] == "day 1"]}
+    assert len(measured) < len(WELLS)
+    results = ResultTable(lambda: True)
+    results.show(tables)
+    results.choose(keys=("compound",))
+    wanted = wells["well"].isin(measured).groupby(wells["compound"]).sum()
+    assert results.shown.frame["number of wells"].tolist() == wanted.tolist()
+
+
+def test_z_primes_of_doses_are_not_praised(tables):
+    choose(tables, (), "")
+    results = ResultTable(lambda: True)
+    results.show(tables)
+    results.choose(controls=(("compound", "x"), ("compound", "y")))
+    assert "Z'" in results.shown.meanings["dose"]
+    assert "Z' of the controls: " in results.note
+    assert not {"dose", "number of images"} & {
+        *re.findall(r"[a-z ]+[a-z]", results.note)
+    }
+    results.choose(controls=(None, None))
+
+
 @pytest.mark.parametrize("text", ["", "A", "compound = x and dose > 1", "area > 50"])
 def test_values_are_compared_to_controls_of_all_wells(tables, truth, text):
     choose(tables, (), text)
@@ -283,8 +310,12 @@ def test_files_have_what_is_shown(tables, truth, tmp_path, ending):
         results.choose(keys=keys)
         path = tmp_path / f"wells.{ending}"
         results.save(str(path), of_objects=False)
-        assert results.note == f"{len(results.shown.frame):,} rows are in {path}."
+        saved = f"{len(results.shown.frame):,} rows are in {path}."
+        assert results.note == f"{results.shown.note} {saved}"
         compare_files(ENDINGS[ending](path), results.shown.frame)
+        if ending == "h5ad" and not keys:
+            names = anndata.read_h5ad(path).obs_names
+            assert [*names] == [*results.shown.frame["well"]]
     results.save(str(tmp_path / f"objects.{ending}"), of_objects=True)
     objects = truth[1].merge(truth[0], on="well", how="left")
     objects = objects[(objects["acquisition"] == "day 2") & (objects["dose"] >= 1)]

@@ -18,7 +18,7 @@ import numpy as np
 from napari_ngff.plate.tables.table import CATEGORY, WELL, WellTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
 PERCENT, Z_SCORE = "% of control", "robust z-score"
 """How values are compared to negative controls; see `compare_to_controls`."""
@@ -43,6 +43,8 @@ class ResultColumn:
         The column in these.
     way
         How the rows of a well become one value: one of `AGGREGATIONS`, or `CATEGORY`.
+    is_number_of_images
+        Whether it only says of how many images a table is.
     """
 
     title: str
@@ -50,6 +52,7 @@ class ResultColumn:
     rows: WellTable
     name: str
     way: str
+    is_number_of_images: bool = False
 
 
 def sum_up_rows(columns: Iterable[ResultColumn], wells: Sequence[Any]) -> Any:
@@ -64,11 +67,11 @@ def sum_up_rows(columns: Iterable[ResultColumn], wells: Sequence[Any]) -> Any:
     -------
     pandas.DataFrame
         With the paths as index. Of texts it has the most frequent one of the well, and
-        where wells have several rows its percentage in a column of its own.
+        where wells have several rows its percentage in a column of its own, at the end.
     """
     import pandas as pd
 
-    values: dict[str, Any] = {}
+    values, shares = dict[str, Any](), dict[str, Any]()
     for column in columns:
         if column.way != CATEGORY:
             found = column.rows.by_well(column.name, column.way)
@@ -77,8 +80,8 @@ def sum_up_rows(columns: Iterable[ResultColumn], wells: Sequence[Any]) -> Any:
         texts = column.rows.count_texts(column.name)
         values[column.title] = texts["text"].astype(object)
         if column.rows.place_columns or not column.rows.has_lone_rows:
-            values[name_share(column.title)] = 100 * texts["share"]
-    return pd.DataFrame(values, index=pd.Index(wells, name=WELL))
+            shares[name_share(column.title)] = 100 * texts["share"]
+    return pd.DataFrame({**values, **shares}, index=pd.Index(wells, name=WELL))
 
 
 def name_share(title: str) -> str:
@@ -91,8 +94,21 @@ def name_mean(title: str) -> str:
     return f"{title}, mean of wells"
 
 
+def find_measured_wells(frame: Any, columns: Iterable[ResultColumn]) -> Any:
+    """Find which wells have a value of objects or images; all if no table has these.
+
+    Parameters
+    ----------
+    frame, columns
+        See `sum_up_rows`.
+    """
+    titles = [x.title for x in columns if x.rows.place_columns]
+    known = frame[titles].notna().any(axis=1)
+    return known if titles else ~known
+
+
 def group_wells(
-    frame: Any, columns: Iterable[ResultColumn], keys: Sequence[str]
+    frame: Any, columns: Iterable[ResultColumn], keys: Sequence[str], measured: Any
 ) -> tuple[Any, Any]:
     """Make one row of all wells of each condition; without `keys` one of each well.
 
@@ -106,6 +122,8 @@ def group_wells(
     keys
         Titles of the columns that state the condition. Wells without a value in them
         are a condition, too.
+    measured
+        See `find_measured_wells`: these are counted.
 
     Returns
     -------
@@ -127,11 +145,17 @@ def group_wells(
         if column.way == CATEGORY and column.title not in keys
     ]
     found = groups.mean(numeric_only=True).rename(columns=name_mean).reset_index()
-    found.insert(len(keys), "number of wells", groups.size().to_numpy())
+    found.insert(
+        len(keys),
+        "number of wells",
+        measured[rows.index].groupby(rows).sum().to_numpy(),
+    )
     return found.join(sum_up_rows(texts, found.index)), rows
 
 
-def compare_to_controls(frame: Any, how: str, is_negative: Any) -> Any:
+def compare_to_controls(
+    frame: Any, how: str, is_negative: Any, apart: Collection[str] = ()
+) -> Any:
     """Express numbers of wells by those of the negative controls.
 
     With the median m of the controls, and their median absolute deviation MAD,
@@ -144,8 +168,10 @@ def compare_to_controls(frame: Any, how: str, is_negative: Any) -> Any:
         are, such as doses; the names of the others end with `how`.
     is_negative
         Which wells are controls.
+    apart
+        Other columns that stay as they are.
     """
-    numbers = frame.select_dtypes("number")
+    numbers = frame.select_dtypes("number").drop(columns=[*apart])
     middle = numbers[is_negative].median()
     if how == PERCENT:
         unit, values = middle, 100 * numbers / middle

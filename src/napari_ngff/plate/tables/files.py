@@ -418,7 +418,10 @@ def _to_anndata(frame: Any) -> Any:
     numbers = frame.drop(columns=places).select_dtypes("number")
     others = frame.drop(columns=[*places, *numbers]).apply(text_categories)
     obs = pd.concat([frame[places], others], axis=1)
-    obs = obs.set_axis([str(number) for number in range(len(obs))])
+    is_of_wells = WELL in frame and frame[WELL].is_unique
+    obs = obs.set_axis(
+        [str(x) for x in (frame[WELL] if is_of_wells else range(len(obs)))]
+    )
     names = pd.DataFrame(index=list(numbers))
     return anndata.AnnData(numbers.to_numpy(float, na_value=float("nan")), obs, names)
 

@@ -162,8 +162,8 @@ class TableAnnotation(Annotation):
         self.measured, self._place = measured, place
         self._why_file = "the images do not have the labels."
         if node is not None:
-            place = node.location
-            self._why_file = why_not_written(place.source, place.path)
+            where = node.location
+            self._why_file = why_not_written(where.source, where.path)
         self.asks_for_file = bool(self._why_file)
         self.table_name = f"{table.region or labels}_measured".replace("/", "_")
         self._is_over = self._running = self._is_stopped = self._has_failed = False

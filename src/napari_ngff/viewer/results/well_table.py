@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.plate.results.well_results import (
     ResultColumn,
     compare_to_controls,
+    find_measured_wells,
     find_z_primes,
     group_wells,
     join_conditions,
@@ -97,7 +98,8 @@ def list_result_columns(joined: JoinedTables) -> list[ResultColumn]:
             text = f"Images of the well. Table: {offer.title}."
             title, name = "number of images", rows.place_columns[-1]
             title += f" ({offer.title})" if len(tables_of_images) > 1 else ""
-            listed.append(ResultColumn(title, text, rows, name, "count"))
+            images = ResultColumn(title, text, rows, name, "count", True)
+            listed.append(images)
         for column in (each for each in titles if each.offer == offer):
             title = joined.title_values(column, titles[column])
             text, way = describe_column(joined, column), joined.find_way(column)
@@ -110,7 +112,7 @@ def list_result_columns(joined: JoinedTables) -> list[ResultColumn]:
             title += f" ({each.rows.name})"
         taken |= {title, name_share(title)}
         unique.append(replace(each, title=title))
-    return unique
+    return sorted(unique, key=lambda each: each.is_number_of_images)
 
 
 def describe_column(joined: JoinedTables, column: TableColumn) -> str:
@@ -143,6 +145,8 @@ def make_results(
 
     columns, paths = list_result_columns(joined), joined.paths
     frame = sum_up_rows(columns, paths)
+    measured = find_measured_wells(frame, columns)
+    images = [column.title for column in columns if column.is_number_of_images]
     meanings = {column.title: column.meaning for column in columns}
     texts = [column.title for column in columns if column.way == CATEGORY]
     meanings |= {name_share(x): f"Its share, in percent. {meanings[x]}" for x in texts}
@@ -157,15 +161,18 @@ def make_results(
     if negative is not None and positive is not None:
         primes = find_z_primes(frame, negative, positive)
         meanings |= {x: f"{meanings[x]} Z': {primes[x]:.2f}." for x in primes}
-        best = [f"{x} {primes[x]:.2f}" for x in primes][:MOST_SHOWN]
+        # Doses part controls well, but nobody measured them.
+        apart = [x.title for x in columns if not x.rows.place_columns]
+        read = [x for x in primes if x not in (*apart, *images)] or primes
+        best = [f"{x} {primes[x]:.2f}" for x in read][:MOST_SHOWN]
         note += f" Z' of the controls: {', '.join(best) or 'not defined'}."
     if choice.shown_as and negative is not None:
         titles = frame.columns
-        frame = compare_to_controls(frame, choice.shown_as, negative)
+        frame = compare_to_controls(frame, choice.shown_as, negative, images)
         pairs = zip(frame.columns, titles, strict=True)
         meanings |= {x: f"{meanings[y]} As {choice.shown_as}." for x, y in pairs}
     keys = [key for key in choice.keys if key in frame]
-    frame, rows = group_wells(frame.loc[wells], columns, keys)
+    frame, rows = group_wells(frame.loc[wells], columns, keys, measured)
     meanings |= {name_mean(x): f"Mean of wells. {meanings[x]}" for x in meanings}
     if not keys:
         names = {well.path: well.name for well in joined.plate.wells}
@@ -245,7 +252,10 @@ class ResultTable:
             write_frame(rows, path)
             return f"{len(rows):,} rows are in {path}."
 
-        self._saving.start(lambda _: write(), self._say, self._say)
+        def tell(text: str) -> None:
+            self._say(f"{self.shown.note} {text}")
+
+        self._saving.start(lambda _: write(), tell, tell)
 
     def _take(self, found: WellResults) -> None:
         self.shown = found

@@ -150,7 +150,10 @@ class WellsPage(ResultsPage):
         blocker.unblock()
         self.view.viewport().update()
         if len(places) == 1:
+            bar = self.view.horizontalScrollBar()
+            column = bar.value()
             self.view.scrollTo(self.model.index(int(places[0]), 0))
+            bar.setValue(column)
 
     def _show_results(self) -> None:
         shown, choice = self.results.shown, self.results.choice
