@@ -91,9 +91,8 @@ def view_rows(parent: QWidget, model: FrameModel, name: str, tip: str) -> Any:
     view.setTabKeyNavigation(False)
     view.verticalHeader().hide()
     view.verticalHeader().setDefaultSectionSize(view.fontMetrics().height() * 3 // 2)
-    header = view.horizontalHeader()
-    header.setTextElideMode(Qt.TextElideMode.ElideMiddle)
-    header.setHighlightSections(False)
+    view.horizontalHeader().setTextElideMode(Qt.TextElideMode.ElideMiddle)
+    view.horizontalHeader().setHighlightSections(False)
     # Of the rows that are seen, not of all.
-    header.setResizeContentsPrecision(0)
+    view.horizontalHeader().setResizeContentsPrecision(0)
     return view

@@ -16,7 +16,6 @@ from qtpy.QtWidgets import QApplication, QComboBox, QFileDialog, QLineEdit
 from mouse import until
 from napari_ngff.cli import main
 from napari_ngff.plugin import measure_labels
-from napari_ngff.viewer.annotations.table_annotation import WRITES
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.layer_measuring import NOT_SAVED_YET, UNSAVED
 from napari_ngff.viewer.painting.new_labels import new_labels
@@ -180,7 +179,7 @@ def test_selected_labels_are_chosen_and_unsaved_edits_are_reported(viewer, tmp_p
     until(lambda: form.save_button.enabled)
     assert list(form.measured_table().table.frame["label"]) == [1]
     assert form.status.value.startswith("Measured 1 row: 1 label at 1 timepoint, ")
-    assert form.status.value.endswith(f"{WRITES} {UNSAVED}")
+    assert form.status.value.endswith(f"as features of the layer. {UNSAVED}")
     assert mine.saver.save_now()
     form.button.native.click()
     until(

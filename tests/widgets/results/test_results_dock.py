@@ -111,6 +111,12 @@ def sort_and_select(person, page, plate, browser):
         person.rest(0.6)  # else the next click is the second one of a double click
     click_row(person, page, 1)
     person.sees(lambda: plate.map.selected() == ("A/2",))
+    bar = page.view.horizontalScrollBar()
+    person.look(lambda: bar.setValue(bar.maximum()))
+    place = person.look(bar.value)
+    person.look(page.followWells)
+    assert person.look(bar.value) == place > 0
+    person.look(lambda: bar.setValue(0))
     click_row(person, page, 3, holding="ctrl")
     person.sees(lambda: plate.map.selected() == ("A/2", "A/3"))
     assert browser.position is None

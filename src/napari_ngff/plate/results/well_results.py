@@ -94,19 +94,6 @@ def name_mean(title: str) -> str:
     return f"{title}, mean of wells"
 
 
-def find_measured_wells(frame: Any, columns: Iterable[ResultColumn]) -> Any:
-    """Find which wells have a value of objects or images; all if no table has these.
-
-    Parameters
-    ----------
-    frame, columns
-        See `sum_up_rows`.
-    """
-    titles = [x.title for x in columns if x.rows.place_columns]
-    known = frame[titles].notna().any(axis=1)
-    return known if titles else ~known
-
-
 def group_wells(
     frame: Any, columns: Iterable[ResultColumn], keys: Sequence[str], measured: Any
 ) -> tuple[Any, Any]:
@@ -123,7 +110,7 @@ def group_wells(
         Titles of the columns that state the condition. Wells without a value in them
         are a condition, too.
     measured
-        See `find_measured_wells`: these are counted.
+        Which wells have rows that count: they are the number of wells.
 
     Returns
     -------

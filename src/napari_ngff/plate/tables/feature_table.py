@@ -7,7 +7,7 @@ https://biovisioncenter.github.io/ngio/stable/table_specs/overview/
 
 from __future__ import annotations
 
-from itertools import chain, count
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import CorruptDataError, NameTakenError, NodeNotFoundError
@@ -170,16 +170,16 @@ def write_tables(
         Where one cannot be written.
     """
     groups = {path: node.child(path) for path in tables}
-
-    def is_ours(attributes: JSON) -> bool:
-        return MADE_HERE in attributes
-
-    names = chain([name], (f"{name}{number}" for number in count(2)))
-    every = groups.values()
-    free = next(x for x in names if all(may_get(y, x, is_ours) for y in every))
-    if free != name:
-        where = next(y for y in every if not may_get(y, name, is_ours))
-        msg = f"Another program has written {name} in {where}."
+    taken = [
+        x for x in groups.values() if not may_get(x, name, lambda y: MADE_HERE in y)
+    ]
+    if taken:
+        free = next(
+            x
+            for x in (f"{name}{number}" for number in count(2))
+            if all(may_get(y, x, lambda z: MADE_HERE in z) for y in groups.values())
+        )
+        msg = f"Another program has written {name} in {taken[0]}."
         raise NameTakenError(msg, name, free)
     source, written = node.location.source, 0
     transaction = begin_transaction(source)

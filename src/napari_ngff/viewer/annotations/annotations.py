@@ -385,13 +385,11 @@ class Annotations:
         something to save.
         """
         chosen, unsaved = self.of_layer(layer), self.list_savable()
-        if chosen is None:
+        if chosen is not None and chosen.unsaved:
+            unsaved = [x for x in unsaved if not x.asks_for_file]
+        if chosen is None or chosen.asks_for_file:
             return unsaved or None
         state = chosen.state
-        if state.unsaved:
-            unsaved = [x for x in unsaved if not x.asks_for_file]
-        if chosen.asks_for_file:
-            return unsaved or None
         if not state.takes_key:
             return None
         alike = state.unsaved and state.with_image

@@ -160,10 +160,11 @@ class TableAnnotation(Annotation):
         super().__init__(owner)
         self.labels, self.table, self.node = labels, table, node
         self.measured, self._place = measured, place
-        self._why_file = "the images do not have the labels."
-        if node is not None:
-            where = node.location
-            self._why_file = why_not_written(where.source, where.path)
+        self._why_file = (
+            "the images do not have the labels."
+            if node is None
+            else why_not_written(node.location.source, node.location.path)
+        )
         self.asks_for_file = bool(self._why_file)
         self.table_name = f"{table.region or labels}_measured".replace("/", "_")
         self._is_over = self._running = self._is_stopped = self._has_failed = False
@@ -243,14 +244,12 @@ class TableAnnotation(Annotation):
 
     @override
     def save(self, *, quiet: bool = False) -> None:
-        if self._running:
-            return
         if self.asks_for_file:
             viewer, title = self.owner.viewer, f"Save {self.title}"
             path = Window.current.ask_table_file(viewer, title, self.labels)
             if path:
-                self.write(path, partial(self._report_failure, path=path))
-        else:
+                self.write(path, self._report_failure)
+        elif not self._running:
             self._running, self._has_failed, self._is_stopped = True, False, False
             changed = self.owner.changed
             Window.current.watch_copy(self, "Saving", lambda: self._done, changed)
@@ -301,12 +300,9 @@ class TableAnnotation(Annotation):
     def cancel(self) -> None:
         self._is_stopped = True
 
-    def _report_failure(self, reason: str | None, path: str = "") -> None:
+    def _report_failure(self, reason: str | None) -> None:
         if reason is not None:
             show_error(f"Not saved: {shorten_name(self.title)}.\n{reason}")
-        elif path:
-            age = older_text(self.age)
-            Window.current.show_passing(f"Saved: {self.name}.\nIt is in {path}.{age}")
 
     def write(self, path: str, done: Callable[[str | None], Any]) -> None:
         """Write the table in a worker, as CSV, or Parquet by the suffix of the name.

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.plate.results.well_results import (
     ResultColumn,
     compare_to_controls,
-    find_measured_wells,
     find_z_primes,
     group_wells,
     join_conditions,
@@ -98,8 +97,9 @@ def list_result_columns(joined: JoinedTables) -> list[ResultColumn]:
             text = f"Images of the well. Table: {offer.title}."
             title, name = "number of images", rows.place_columns[-1]
             title += f" ({offer.title})" if len(tables_of_images) > 1 else ""
-            images = ResultColumn(title, text, rows, name, "count", True)
-            listed.append(images)
+            listed.append(
+                ResultColumn(title, text, rows, name, "count", is_number_of_images=True)
+            )
         for column in (each for each in titles if each.offer == offer):
             title = joined.title_values(column, titles[column])
             text, way = describe_column(joined, column), joined.find_way(column)
@@ -145,8 +145,11 @@ def make_results(
 
     columns, paths = list_result_columns(joined), joined.paths
     frame = sum_up_rows(columns, paths)
-    measured = find_measured_wells(frame, columns)
-    images = [column.title for column in columns if column.is_number_of_images]
+    # Those of objects and images; doses, too, part controls, but nobody measured them.
+    of_wells = {x.title for x in columns if not x.rows.place_columns}
+    readouts = [x for x in frame if x not in of_wells] or [*frame]
+    measured = frame[readouts].notna().any(axis=1)
+    images = [x.title for x in columns if x.is_number_of_images]
     meanings = {column.title: column.meaning for column in columns}
     texts = [column.title for column in columns if column.way == CATEGORY]
     meanings |= {name_share(x): f"Its share, in percent. {meanings[x]}" for x in texts}
@@ -161,10 +164,9 @@ def make_results(
     if negative is not None and positive is not None:
         primes = find_z_primes(frame, negative, positive)
         meanings |= {x: f"{meanings[x]} Z': {primes[x]:.2f}." for x in primes}
-        # Doses part controls well, but nobody measured them.
-        apart = [x.title for x in columns if not x.rows.place_columns]
-        read = [x for x in primes if x not in (*apart, *images)] or primes
-        best = [f"{x} {primes[x]:.2f}" for x in read][:MOST_SHOWN]
+        best = [
+            f"{x} {primes[x]:.2f}" for x in primes if x in readouts and x not in images
+        ][:MOST_SHOWN]
         note += f" Z' of the controls: {', '.join(best) or 'not defined'}."
     if choice.shown_as and negative is not None:
         titles = frame.columns
