@@ -179,8 +179,9 @@ def write_tables(
             for x in (f"{name}{number}" for number in count(2))
             if all(may_get(y, x, lambda z: MADE_HERE in z) for y in groups.values())
         )
-        msg = f"Another program has written {name} in {taken[0]}."
-        raise NameTakenError(msg, name, free)
+        raise NameTakenError(
+            f"Another program has written {name} in {taken[0]}.", name, free
+        )
     source, written = node.location.source, 0
     transaction = begin_transaction(source)
     for done, (path, (frame, attributes)) in enumerate(tables.items()):
