@@ -388,7 +388,7 @@ def write_round(image):
 
 
 def recover_classes(place):
-    place.recover("tables")
+    place.recover("tables/nuclei_classes")
 
 
 def state_field(place):

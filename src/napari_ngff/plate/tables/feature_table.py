@@ -17,7 +17,12 @@ from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.hierarchy.summary import list_tables, region_of
 from napari_ngff.store.limits import ATTRIBUTES_IN, parse_object
-from napari_ngff.store.write.begin import begin_transaction, why_not_written
+from napari_ngff.store.sources.read_ahead import is_remote
+from napari_ngff.store.write.begin import (
+    begin_transaction,
+    find_revision,
+    why_not_written,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -91,18 +96,23 @@ def write_table(
     """
     source, tables = node.location.source, node.location.object_key("tables")
     transaction, group = begun or begin_transaction(source), join_key(tables, name)
-    transaction.expect_revision(*expected)
-    for end, data in files.items():
-        transaction.put(join_key(group, end), data)
-    if not transaction.saves_together:
-        # A table is listed once it is there.
-        transaction.commit()
-    with transaction.take_turn():
-        _add_to_list(transaction, node, name)
-    update_copies(transaction, [tables, group, join_key(group, "table")])
-    if begun is None or not begun.saves_together:
-        transaction.commit()
-    return source.find_revision(expected[0])
+    transaction.recover(group)
+    try:
+        transaction.expect_revision(*expected)
+        for end, data in files.items():
+            transaction.put(join_key(group, end), data)
+        if not transaction.saves_together:
+            # A table is listed once it is there.
+            transaction.commit()
+        with transaction.take_turn():
+            _add_to_list(transaction, node, name)
+        update_copies(transaction, [tables, group, join_key(group, "table")])
+        if begun is None or not begun.saves_together:
+            transaction.commit()
+    except BaseException:
+        transaction.drop_waiting()
+        raise
+    return find_revision(source, expected[0])
 
 
 def _add_to_list(transaction: Transaction, node: Node, name: str) -> None:
@@ -190,7 +200,7 @@ def write_tables(
             return None
         group, key = groups[path], key_of(groups[path], name)
         # First: what is saved while it is compared is a conflict.
-        expected = key, source.find_revision(key)
+        expected = key, find_revision(source, key)
         version = "0.4" if group.zarr_format == 2 else "0.5"
         region = _find_region(group, name, attributes)
         marked = {**attributes, **region, MADE_HERE: True}
@@ -243,8 +253,9 @@ def may_get(group: Node, name: str, is_ours: Callable[[JSON], bool]) -> bool:
     try:
         return is_ours(group.child(f"tables/{name}").attributes)
     except NodeNotFoundError:
-        # Its group comes before its file.
-        return group.location.source.find_revision(key_of(group, name)) is None
+        # Its group comes before its file; in a bucket after it.
+        source = group.location.source
+        return is_remote(source) or source.find_revision(key_of(group, name)) is None
 
 
 def key_of(group: Node, name: str, file: str = FILE) -> str:

@@ -160,7 +160,8 @@ class TreeReplacement(NewTree):
     def put_back(self) -> None:
         """Put back what was set aside, or take back `remove_old`."""
         # Without the note no one removes what no list names.
-        os.unlink(f"{self._folder}/{NOTE}")
+        with suppress(FileNotFoundError):  # it could not be written
+            os.unlink(f"{self._folder}/{NOTE}")
         if os.path.lexists(self.new):
             os.rename(self.new, self.place)
             flush_folder(os.path.dirname(self.place))

@@ -33,6 +33,7 @@ from napari_ngff.labels.object_classes import (
 from napari_ngff.plate.tables.feature_table import (
     FILE,
     describe_features,
+    is_writable,
     key_of,
     may_get,
     write_table,
@@ -41,6 +42,7 @@ from napari_ngff.plate.tables.files import find_table
 from napari_ngff.plate.tables.table import LABEL
 from napari_ngff.store.arrays.new_array import group_documents
 from napari_ngff.store.hierarchy.summary import list_tables, region_of
+from napari_ngff.store.write.begin import find_revision
 from napari_ngff.store.write.transaction import TRIES
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
 
 ENDING = "_classes"
 CLASS = "class"
+NO_ROWS = f"{LABEL},{CLASS}\n".encode()
 
 AT_ONCE = 1 << 14
 """Rows of text that one call reads or writes: it holds up the window for some ms."""
@@ -102,11 +105,20 @@ def read_class_table(node: Node, name: str) -> ObjectClassTable:
     import pandas as pd
 
     # First: what is saved while it is read is a conflict of the next save.
-    revision = node.location.source.find_revision(key_of(node, name))
-    if revision is None:
+    revision = find_revision(node.location.source, key_of(node, name))
+    # A server that is only read from tells no revisions.
+    if revision is None and is_writable(node):
         # Another window makes it at this moment.
         return ObjectClassTable(name, _labels_of(node, name), ObjectClasses(), None)
-    frame, labels = find_table(node, name)
+    try:
+        frame, labels = find_table(node, name)
+        stated = node.child(f"tables/{name}").attributes[CLASSES_KEY]
+    except NodeNotFoundError:
+        # In a bucket the document comes after the rows: another process writes it now,
+        # or ended before that.
+        raw = node.location.source.get(key_of(node, name))
+        frame = read_text(raw or NO_ROWS).replace("", None)
+        labels, stated = "", None
     where = node.location.object_key(f"tables/{name}")
     if LABEL not in frame.columns or CLASS not in frame.columns:
         raise CorruptDataError(f"{where} has no columns {LABEL} and {CLASS}.")
@@ -117,7 +129,6 @@ def read_class_table(node: Node, name: str) -> ObjectClassTable:
             f"{where} has labels with fractions, or several rows for one label.",
             remedy="Correct the table by the program that wrote it.",
         )
-    stated = node.child(f"tables/{name}").attributes[CLASSES_KEY]
     listed = parse_list(stated.get("classes") if isinstance(stated, dict) else None)
     codes, names = pd.factorize(known[CLASS])
     class_of = ObjectNames.from_arrays(
@@ -154,7 +165,12 @@ def write_classes(node: Node, changes: ClassChanges) -> ObjectClassTable:
         name = _find_place(node, changes.labels)
         table = ObjectClassTable(name, changes.labels, ObjectClasses(), None)
         with suppress(NodeNotFoundError):
-            table = replace(read_class_table(node, name), labels=changes.labels)
+            table = read_class_table(node, name)
+            if not table.labels:
+                # Rows without a document say nothing about how classes look.
+                own = (item.name for item in changes.classes)
+                changes = replace(changes, edited=(*changes.edited, *own))
+        table = replace(table, labels=changes.labels)
         merged = replace(table, classes=changes.merge_into(table.classes))
         files = _dump_table(node, merged, "0.4" if node.zarr_format == 2 else "0.5")
         expected = key_of(node, name), table.revision
@@ -253,7 +269,7 @@ def merge_rows(raw: bytes | None, classes: ObjectClasses) -> str:
         texts.append(rows.to_csv(index=False, header=not texts, lineterminator="\n"))
 
     # In short calls: a long one would hold up all other threads.
-    for frame in read_text(raw or f"{LABEL},{CLASS}\n".encode(), AT_ONCE):
+    for frame in read_text(raw or NO_ROWS, AT_ONCE):
         if LABEL not in frame:
             raise ConflictError(f"The table has no column {LABEL}.")
         numbers = pd.to_numeric(frame[LABEL], errors="coerce").fillna(0)

@@ -27,6 +27,7 @@ from napari_ngff.plate.tables.table import LABEL, column_texts
 from napari_ngff.store.arrays.new_array import dump_document, group_documents
 from napari_ngff.store.hierarchy.summary import list_tables
 from napari_ngff.store.limits import ATTRIBUTES_IN, check_table, parse_object
+from napari_ngff.store.write.begin import find_revision
 from napari_ngff.viewer.annotations.object_class_table import read_text
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def read_region_table(node: Node, name: str, axes: Sequence[RegionAxis]) -> Regi
     if "csv" in backend or "json" in backend:
         document = f"table/{ATTRIBUTES_IN[node.zarr_format]}"
         file = group.location.object_key("table.csv" if "csv" in backend else document)
-    revision = source.find_revision(file) if file else None
+    revision = find_revision(source, file) if file else None
     raw = (source.get(file) if file else None) or b""
     check_table(len(raw), str(group))
     if not file:
