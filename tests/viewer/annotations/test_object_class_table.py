@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import zarr
 
+from buckets import bucket_server
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.object_classes import ClassChanges, ObjectClasses
 from napari_ngff.store.hierarchy.node import open_node
@@ -21,6 +22,7 @@ from napari_ngff.viewer.annotations import object_class_table
 from napari_ngff.viewer.annotations.object_class_table import merge_rows, write_classes
 from object_tables import read_classes as read
 from plates import write_image
+from unreliable import serving
 
 ROWS = {2**40: "round", 7: "long, bent", 3: "round"}
 
@@ -62,6 +64,34 @@ def test_classes_that_look_like_numbers_stay_as_they_are(image, names):
     (table,) = read(image)
     assert dict(table.classes.class_of) == rows
     assert table.classes.names == classes_of(rows).names
+
+
+def test_a_server_gives_what_was_written(image):
+    write(image, ROWS)
+    with serving(image.parent) as server:
+        (table,) = read(f"{server.address}/{image.name}")
+    assert dict(table.classes.class_of) == ROWS
+
+
+def test_classes_in_a_bucket_are_saved_again(image):
+    place = f"classes/{image.parent.name}"
+    with bucket_server() as files:
+        if not files.exists("classes"):
+            files.mkdir("classes")
+        files.put(str(image), place, recursive=True)
+        address = f"s3://{place}"
+        write(address, {7: "long"})
+        write(address, {3: "round"})
+        (table,) = read(address)
+        assert dict(table.classes.class_of) == {3: "round", 7: "long"}
+        # A process that was killed has left the rows alone.
+        files.invalidate_cache()
+        for path in files.find(f"{place}/tables"):
+            if not path.endswith(".csv"):
+                files.rm(path)
+        write(address, {1: "small"})
+        (table,) = read(address)
+        assert dict(table.classes.class_of) == {1: "small", 3: "round", 7: "long"}
 
 
 def test_ngio_reads_them_as_features_of_the_labels(image):
