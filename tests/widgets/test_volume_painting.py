@@ -373,17 +373,22 @@ def test_the_picture_shows_the_label_that_is_picked(viewer):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("tool", "label"), [("join", NEW), ("delete", 0)])
+@pytest.mark.parametrize(("tool", "label"), [("join", 3), ("delete", 0)])
 def test_the_object_under_the_mouse_is_joined_or_deleted(viewer, tool, label):
     pixels = two_walls()
+    half = pixels[..., pixels.shape[-1] // 2 :]
+    half[half == 2] = 3
     layer = show(viewer, pixels)
     hide_label(layer)
     _, dock = viewer.window.add_plugin_dock_widget("napari-ngff", "Annotate")
     viewer.layers.selection.active = layer
     getattr(dock.objects, tool).setChecked(True)
     pump()
-    (pixel, _), *_ = pixels_over(viewer, layer, pixels == 2, 1)
-    press(viewer, [pixel])
+    # To join, the object that stays is clicked first.
+    for clicked in (3, 2) if tool == "join" else (2,):
+        places = pixels_over(viewer, layer, pixels > 1, 40)
+        press(viewer, [next(p for p, voxel in places if pixels[voxel] == clicked)])
+        until(lambda: tool == "delete" or layer.selected_label == 3)
     expected = np.where(pixels == 2, label, pixels)
     until(lambda: np.array_equal(np.asarray(layer.data[0]), expected))
 
