@@ -245,7 +245,7 @@ def test_of_all_kinds_at_once_none_is_asked_about_twice(opened, sample, tmp_path
     assert first.startswith(f"Save changes to {together} of cells.ome.zarr?")
     line, end = second.splitlines()
     assert "Measured table of nuclei" in line
-    assert end == "Save asks for a file."
+    assert end == "Save writes the table into its images."
     assert "'nuclei'" not in second
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import zarr
 from napari.layers import Image
@@ -19,6 +20,7 @@ from qtpy.QtWidgets import (
 )
 
 from mouse import pump, until
+from napari_ngff.plate.tables.table import WellTable
 from napari_ngff.plugin import save_as, use_workers
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.viewer.annotations.table_annotation import TableAnnotation
@@ -215,7 +217,8 @@ def test_what_goes_along_and_what_does_not_is_named_before_and_after(viewer, tmp
     viewer.layers.remove(others.pop())
     names.append("1 channel without a layer")
     owner = session_of(viewer).annotations
-    table = TableAnnotation(owner, "nuclei", "cells.ome.zarr", None)
+    rows = WellTable("nuclei", pd.DataFrame({"area": [1.0]}))
+    table = TableAnnotation(owner, "nuclei", "cells.ome.zarr", rows)
     names.append(table.title)
     viewer.layers.selection.active = image
     notification_manager.records.clear()
