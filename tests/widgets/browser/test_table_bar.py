@@ -313,9 +313,10 @@ def test_unsaved_edits_are_reported_while_labels_are_measured(viewer, dock):
     until(lambda: dock.tables.note.text().startswith("Wells that match"))
     assert dock.tables.note.text().endswith(older)
     dock.controls.filter.clear()
-    until(lambda: dock.tables.note.text() == older)
+    until(lambda: not dock.tables.note.text().startswith("Wells that match"))
+    assert dock.tables.note.text().endswith(older)
     layer.undo()
-    until(lambda: not dock.tables.note.isVisible())
+    until(lambda: older not in dock.tables.note.text())
 
 
 @pytest.mark.long
