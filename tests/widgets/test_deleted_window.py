@@ -5,7 +5,7 @@ from __future__ import annotations
 import zarr
 from napari._qt.dialogs.qt_notification import NapariQtNotification
 from napari.utils.notifications import notification_manager
-from qtpy.QtCore import Qt
+from qtpy.QtCore import Qt, QTimer
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication, QInputDialog, QPushButton
 from test_measured_asked import Replies
@@ -27,6 +27,29 @@ def choose_in_menu(viewer):
     ]
     (action,) = [x for x in menu.actions() if x.text().startswith("Delete labels from")]
     action.trigger()
+
+
+def test_the_menu_of_the_layer_in_the_list_offers_it_for_labels_alone(viewer, tmp_path):
+    folder = write_image(tmp_path / "cells.ome.zarr", shape=(64, 64))
+    viewer.open(str(folder), plugin="napari-ngff")
+    names = viewer.window._qt_viewer.layers
+    seen = {}
+
+    def read_menu():
+        menu = QApplication.activePopupWidget()
+        kind = viewer.layers.selection.active._type_string
+        texts = [x.text() for x in menu.actions() if x.isVisible() and x.isEnabled()]
+        seen[kind] = [text for text in texts if "labels " in text]
+        menu.close()
+
+    for layer in (viewer.layers["nuclei"], viewer.layers[0]):
+        viewer.layers.selection.active = layer
+        QTimer.singleShot(300, read_menu)
+        place = names.visualRect(names.model().index(0, 0)).center()
+        pointed = names.mapToGlobal(place)
+        names.itemDelegate().show_context_menu(None, names.model(), pointed, names)
+    offered = ["Rename labels in file…", "Delete labels from file…"]
+    assert seen == {"labels": offered, "image": []}
 
 
 def test_labels_go_by_the_menu_and_come_back_by_the_message(viewer, tmp_path):

@@ -10,6 +10,7 @@ from qtpy.QtWidgets import QApplication
 from napari_ngff.viewer.first_saves import offer_undo
 from napari_ngff.viewer.layers.label_layers import usual_colors
 from napari_ngff.viewer.layers.label_owners import first_saved
+from napari_ngff.viewer.private.napari_window import extend_layer_menu
 from napari_ngff.viewer.private.slicing import check_slicing
 from napari_ngff.viewer.services.settings import apply_disk_cache
 from napari_ngff.viewer.services.window import Window
@@ -18,6 +19,12 @@ from napari_ngff.widgets.browser.names_visual import install_names
 from napari_ngff.widgets.qt_window import QtWindow
 from napari_ngff.widgets.saving.save_controls import install_controls
 from napari_ngff.widgets.workers import follow_application
+
+FILE_COMMANDS = {
+    "napari-ngff.rename_labels": "Rename labels in file…",
+    "napari-ngff.delete_labels": "Delete labels from file…",
+}
+"""What the menu of a layer of labels in the list offers."""
 
 
 def install_widgets() -> None:
@@ -29,6 +36,7 @@ def install_widgets() -> None:
             Window.current = QtWindow(start_services)
     keep_chunks_soon()
     make_colors_soon()
+    extend_menus()
     install_names()
     install_controls()
     first_saved.connect(offer_undo, unique=True)
@@ -38,6 +46,12 @@ def start_services(viewer: Any) -> None:
     """Begin to serve a window that gets a layer of OME-Zarr."""
     install_widgets()
     session_of(viewer)
+
+
+@functools.cache
+def extend_menus() -> None:
+    """Offer to rename and delete labels in the menu of their layer."""
+    extend_layer_menu(FILE_COMMANDS, "labels")
 
 
 @functools.cache

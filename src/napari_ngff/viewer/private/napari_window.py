@@ -13,7 +13,7 @@ from napari.utils.events import EventEmitter
 from napari_ngff.viewer.private.lost import mentions, need, tell_lost, tells_lost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from types import CodeType, FrameType
 
     from napari.layers import Layer
@@ -280,3 +280,31 @@ def graphics_memory() -> int | None:
         # harm.
         return None
     return None
+
+
+@tells_lost("The menu of a layer does not have what changes its file.")
+def extend_layer_menu(commands: Mapping[str, str], kind: str) -> None:
+    """Show commands of the manifest in the menu of layers of a kind, in their list.
+
+    The manifest cannot add to this menu. Windows that have opened it already have it
+    as it was.
+
+    Parameters
+    ----------
+    commands
+        Id -> title.
+    kind
+        Such as "labels".
+    """
+    from app_model.expressions import parse_expression
+    from app_model.types import CommandRule, MenuItem
+    from napari._app_model import get_app_model
+    from napari._app_model.constants import MenuId
+
+    group, when = "8_file", parse_expression(f"active_layer_type == {kind!r}")
+    items = [
+        MenuItem(command=CommandRule(id=name, title=title), group=group, when=when)
+        for name, title in commands.items()
+    ]
+    place = MenuId.LAYERLIST_CONTEXT
+    get_app_model().menus.append_menu_items([(place, item) for item in items])
