@@ -36,7 +36,7 @@ def install_widgets() -> None:
             Window.current = QtWindow(start_services)
     keep_chunks_soon()
     make_colors_soon()
-    extend_menus()
+    extend_layer_menu(FILE_COMMANDS, "labels")
     install_names()
     install_controls()
     first_saved.connect(offer_undo, unique=True)
@@ -46,12 +46,6 @@ def start_services(viewer: Any) -> None:
     """Begin to serve a window that gets a layer of OME-Zarr."""
     install_widgets()
     session_of(viewer)
-
-
-@functools.cache
-def extend_menus() -> None:
-    """Offer to rename and delete labels in the menu of their layer."""
-    extend_layer_menu(FILE_COMMANDS, "labels")
 
 
 @functools.cache

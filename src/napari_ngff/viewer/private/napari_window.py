@@ -287,7 +287,7 @@ def extend_layer_menu(commands: Mapping[str, str], kind: str) -> None:
     """Show commands of the manifest in the menu of layers of a kind, in their list.
 
     The manifest cannot add to this menu. Windows that have opened it already have it
-    as it was.
+    as it was. What it has is not shown twice.
 
     Parameters
     ----------
@@ -306,5 +306,6 @@ def extend_layer_menu(commands: Mapping[str, str], kind: str) -> None:
         MenuItem(command=CommandRule(id=name, title=title), group=group, when=when)
         for name, title in commands.items()
     ]
-    place = MenuId.LAYERLIST_CONTEXT
-    get_app_model().menus.append_menu_items([(place, item) for item in items])
+    menus, place = get_app_model().menus, MenuId.LAYERLIST_CONTEXT
+    here = menus.get_menu(place)
+    menus.append_menu_items([(place, item) for item in items if item not in here])
