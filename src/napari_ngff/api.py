@@ -469,7 +469,7 @@ def measure(
 
     task = measure_labels.FieldTask(object_features.choose_columns(columns))
     run = partial(measure_labels.measure, open_node(source), label, task=task)
-    return run(wells=wells, scheduler=scheduler, goes_on=goes_on)
+    return run(wells, scheduler=scheduler, goes_on=goes_on)
 
 
 def pack(

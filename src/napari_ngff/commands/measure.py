@@ -16,7 +16,7 @@ from napari_ngff.commands.command_line import (
 )
 from napari_ngff.errors import OptionError
 from napari_ngff.plate.tables.files import WRITTEN, check_target, write_frame
-from napari_ngff.plate.tables.measure_labels import FieldTask, measure
+from napari_ngff.plate.tables.measure_labels import FieldTask, KeptTables, measure
 from napari_ngff.plate.tables.object_features import COLUMNS, choose_columns
 from napari_ngff.store.hierarchy.node import open_node
 
@@ -42,6 +42,11 @@ def add_measure(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         default=(),
         help=f"more columns, with commas: {', '.join(COLUMNS)}, or names of some",
     )
+    command.add_argument(
+        "--resume",
+        action="store_true",
+        help="leave out fields that this command has measured before it was stopped",
+    )
     add_scheduler(command)
 
 
@@ -53,6 +58,9 @@ def run(options: argparse.Namespace) -> int:
         raise OptionError(text, "out")
     columns = choose_columns(options.columns)
     check_target(options.out)
+    aside = Path(f"{options.out}.part")
+    key = (options.label, *columns)
+    kept = KeptTables(aside, key, resume=options.resume)
     with keeping_no_chunks(), show_progress(" images") as goes_on:
         result = measure(
             open_node(options.path),
@@ -60,10 +68,12 @@ def run(options: argparse.Namespace) -> int:
             scheduler=options.scheduler,
             goes_on=goes_on,
             task=FieldTask(columns),
+            kept=kept,
         )
     # None is only for who gives up, which nobody does here.
     assert result is not None
     write_frame(result.frame, options.out)
+    aside.unlink(missing_ok=True)
     print(f"{result.rows_text} -> {options.out}")
     if result.size_note:
         print(result.size_note)

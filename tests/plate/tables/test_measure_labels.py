@@ -14,9 +14,15 @@ from skimage.measure import regionprops_table
 from napari_ngff import open_node
 from napari_ngff.cli import main
 from napari_ngff.errors import AccessError, NodeNotFoundError, UnsupportedError
-from napari_ngff.plate.tables import labelled_image
+from napari_ngff.plate.tables import labelled_image, measure_labels
 from napari_ngff.plate.tables.labelled_image import open_labelled
-from napari_ngff.plate.tables.measure_labels import count_field, measure, places_of
+from napari_ngff.plate.tables.measure_labels import (
+    FieldTask,
+    count_field,
+    measure,
+    places_of,
+)
+from napari_ngff.plate.tables.object_features import choose_columns
 from plates import SPACING, write_image, write_plate
 
 RNG = np.random.default_rng(5)
@@ -494,14 +500,14 @@ def test_wells_and_fields_that_are_lost_are_named(plate, tmp_path, capsys):
     assert found.without == 0
     for place in ("B/1", "B/2", "A/1/1", "A/2/0", "A/2/1"):
         assert sum(f"{plate / place}: " in problem for problem in found.problems) == 1
-    chosen = measure(open_node(str(plate)), "nuclei", wells=["A/1", "B/2"])
+    chosen = measure(open_node(str(plate)), "nuclei", ["A/1", "B/2"])
     assert [str(plate / "A/1/1") in problem for problem in chosen.problems] == [0, 1]
     assert "B/2" in chosen.problems[0]
     out = tmp_path / "out.csv"
     assert main(["measure", str(plate), "--label", "nuclei", "--out", str(out)]) == 1
     assert capsys.readouterr().err.count("left out") == 5
     with pytest.raises(NodeNotFoundError, match=r"'nuclei': .*B/1"):
-        measure(open_node(str(plate)), "nuclei", wells=["B/1"])
+        measure(open_node(str(plate)), "nuclei", ["B/1"])
 
 
 def test_ids_stay_whole_where_fields_differ_in_type(plate):
@@ -513,7 +519,7 @@ def test_ids_stay_whole_where_fields_differ_in_type(plate):
     found = measure(open_node(str(plate)), "nuclei").frame
     assert found["label"].dtype == "uint64"
     assert found["label"].iloc[-1] == 2**63 + 5
-    small = measure(open_node(str(plate)), "nuclei", wells=["A/1"]).frame
+    small = measure(open_node(str(plate)), "nuclei", ["A/1"]).frame
     assert found["label"].tolist()[:-1] == small["label"].tolist()
 
 
@@ -568,14 +574,15 @@ def test_without_distributed_it_says_what_to_install(plate, monkeypatch):
 def test_a_cluster_finds_the_same(plate):
     distributed = pytest.importorskip("distributed")
     node = open_node(str(plate))
-    wanted = measure(node, "nuclei")
-    image = measure(node.child("A/1/0"), "nuclei")
+    task = FieldTask(choose_columns(["shape", "texture"]))
+    wanted = measure(node, "nuclei", task=task)
+    image = measure(node.child("A/1/0"), "nuclei", task=task)
     with distributed.LocalCluster(
         n_workers=1, threads_per_worker=2, processes=True, dashboard_address=None
     ) as cluster:
         address = cluster.scheduler_address
-        found = measure(node, "nuclei", scheduler=address)
-        alone = measure(node.child("A/1/0"), "nuclei", scheduler=address)
+        found = measure(node, "nuclei", scheduler=address, task=task)
+        alone = measure(node.child("A/1/0"), "nuclei", scheduler=address, task=task)
     same(found.frame, wanted.frame)
     same(alone.frame, image.frame)
     assert found.problems == wanted.problems
@@ -608,3 +615,82 @@ def test_workers_that_fail_are_reported(plate):
         address, node = cluster.scheduler_address, open_node(str(plate))
         with pytest.raises(AccessError, match=r"tcp://.* not finish: .*not installed"):
             measure(node, "nuclei", scheduler=address, task=broken_task)
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory):
+    """Eight fields in four wells: one has no labels, another one no label in them."""
+    where = tmp_path_factory.mktemp("few") / "few.zarr"
+    write_plate(where, grid=(2, 2), fields=2, shape=(1, 24, 24))
+    for number, field in enumerate(sorted(where.glob("?/?/?"))):
+        if number != 3:
+            pixels = RNG.integers(0, 60_000, (1, 24, 24)).astype("u2")
+            labels = blobs((24, 24), 9, "u2") * (number != 4)
+            shutil.rmtree(field)
+            write_labelled(field, pixels, labels.astype("u2"), corner=(7, 1.3))
+    return where
+
+
+class Stopped(BaseException):
+    """Like a command that is killed."""
+
+
+def measure_until(monkeypatch, count, *call):
+    """Run the command, which is killed after so many fields; return those it read."""
+    read = []
+
+    def open_and_stop(node, labels):
+        if len(read) == count:
+            raise Stopped
+        read.append(str(node))
+        return open_labelled(node, labels)
+
+    monkeypatch.setattr(measure_labels, "open_labelled", open_and_stop)
+    try:
+        assert main(["measure", *map(str, call)]) == 0
+    except Stopped:
+        assert len(read) == count
+    return read
+
+
+@pytest.mark.parametrize("columns", [[], ["--columns", "shape,texture"]])
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_measuring_is_resumed(few, tmp_path, monkeypatch, capsys, suffix, columns):
+    monkeypatch.setattr(measure_labels, "CORES", 1)
+    monkeypatch.setattr(measure_labels, "PER_WORKER", 1)
+    at_once, out = tmp_path / f"at_once.{suffix}", tmp_path / f"out.{suffix}"
+    call = [few, "--label", "nuclei", *columns, "--out"]
+    every = measure_until(monkeypatch, None, *call, at_once)
+    wanted = capsys.readouterr().out
+    aside = tmp_path / f"out.{suffix}.part"
+    read = measure_until(monkeypatch, 2, *call, out)
+    with aside.open("r+") as file:  # the last line is cut off
+        file.truncate(aside.stat().st_size - 9)
+    read[1:] = measure_until(monkeypatch, 3, *call, out, "--resume")
+    assert not out.exists()
+    read += measure_until(monkeypatch, None, *call, out, "--resume")
+    assert read == every
+    if suffix == "csv":
+        assert out.read_bytes() == at_once.read_bytes()
+    else:
+        pd.testing.assert_frame_equal(pd.read_parquet(out), pd.read_parquet(at_once))
+    assert capsys.readouterr().out == wanted.replace("at_once", "out")
+    assert not aside.exists()
+
+
+def test_tables_of_others_are_not_resumed(few, tmp_path, monkeypatch):
+    monkeypatch.setattr(measure_labels, "CORES", 1)
+    monkeypatch.setattr(measure_labels, "PER_WORKER", 1)
+    other = shutil.copytree(few, tmp_path / "other.zarr")
+    call, shape = (
+        ["--label", "nuclei", "--out", tmp_path / "out.csv"],
+        "--columns=shape",
+    )
+    for first, then in (
+        ([few], [other, "--resume"]),
+        ([few], [few, shape, "--resume"]),
+        ([few, shape], [few, "--resume"]),
+        ([few], [few]),
+    ):
+        measure_until(monkeypatch, 3, *first, *call)
+        assert len(measure_until(monkeypatch, None, *then, *call)) == 7

@@ -6,6 +6,7 @@ and only tables of finished fields are kept in memory.
 
 from __future__ import annotations
 
+import json
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -44,10 +45,13 @@ from napari_ngff.plate.tables.table import (
 )
 from napari_ngff.store.hierarchy.node import Node, read_node
 from napari_ngff.store.hierarchy.summary import list_tables
+from napari_ngff.store.limits import parse_object
 from napari_ngff.store.threads import CORES
+from napari_ngff.store.write.append_log import append_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from napari_ngff.store.hierarchy.location import Location
 
@@ -157,17 +161,18 @@ def places_of(node: Node, wells: Iterable[str] | None = None) -> tuple[FieldPath
 
 
 def _list_fields(
-    node: Node, wells: Iterable[str] | None
+    node: Node, places: Iterable[FieldPath | str] | None
 ) -> tuple[tuple[FieldPath, ...], tuple[str, ...]]:
     """Read the list of fields, and why wells are left out."""
     screen = PlateContents(node)
     plate = node.metadata.plate
-    listed: list[str | None] = [None]
+    chosen = list(places or ())
+    fields = [place for place in chosen if isinstance(place, FieldPath)]
+    listed: list[str | None] = [None] if places is None else []
     if plate is not None:
-        chosen = None if wells is None else set(wells)
-        paths = (well.path for well in map_plate(plate).wells)
-        listed = [path for path in paths if chosen is None or path in chosen]
-    fields, problems = [], []
+        paths, wells = (well.path for well in map_plate(plate).wells), set(chosen)
+        listed = [path for path in paths if places is None or path in wells]
+    problems = []
     for well in listed:
         try:
             fields += [
@@ -247,15 +252,71 @@ def _read_field(
         return str(error)
 
 
+class KeptTables:
+    """Keeps the table of each field in a file, until that of all is written.
+
+    Each line of the file has one table, and what it is of. A line that is cut off is
+    passed over.
+
+    Parameters
+    ----------
+    path
+        The file.
+    key
+        What tables are of beside the address of their field, such as the labels.
+    resume
+        Whether to leave out fields whose table is in the file; else it is removed.
+    """
+
+    def __init__(self, path: Path, key: Sequence[str], *, resume: bool) -> None:
+        self.path, self.key = path, key
+        self.known: dict[tuple[str, ...], Any] = {}
+        if resume and path.exists():
+            with path.open("rb") as lines:
+                records = filter(None, map(parse_object, lines))
+                self.known = dict(map(self._read_record, records))
+        else:
+            path.unlink(missing_ok=True)
+
+    def _read_record(self, record: dict[str, Any]) -> tuple[tuple[str, ...], Any]:
+        import pandas as pd
+
+        frame = pd.DataFrame(record["columns"]).astype(record["types"])
+        frame.attrs = record["attrs"]
+        return tuple(record["key"]), frame
+
+    def run_rest(
+        self, run: Callable[[Sequence[Any]], Iterator[Any]], calls: Sequence[Any]
+    ) -> Iterator[Any]:
+        """Give the results of all calls; only those that are not kept are run."""
+        calls_of = {(str(call[0]), *self.key): call for call in calls}
+        rest = run([call for key, call in calls_of.items() if key not in self.known])
+        for key in calls_of:
+            if key in self.known:
+                yield self.known[key]
+                continue
+            result = next(rest)
+            if result is not None and not isinstance(result, str):
+                self._keep(key, result)
+            yield result
+        yield from rest  # nothing, but it tells that all is done
+
+    def _keep(self, key: tuple[str, ...], frame: Any) -> None:
+        types = frame.dtypes.astype(str).to_dict()
+        record = {"key": key, "types": types, "attrs": frame.attrs}
+        record["columns"] = frame.to_dict("list")
+        append_record(self.path, f"\n{json.dumps(record)}".encode())
+
+
 def measure(
     node: Node,
     label: str | Node,
-    places: Sequence[FieldPath] | None = None,
+    places: Iterable[FieldPath | str] | None = None,
     *,
-    wells: Iterable[str] | None = None,
     scheduler: str | None = None,
     goes_on: Callable[[int, int], bool] | None = None,
     task: Callable[..., Any] = MEASURE,
+    kept: KeptTables | None = None,
 ) -> MeasureResult | None:
     """Measure the labels of an image, or of all images of a plate, well or collection.
 
@@ -266,9 +327,8 @@ def measure(
     label
         Name of the labels; of an image also themselves.
     places
-        Which fields of a plate, a well or a collection; all by default.
-    wells
-        Paths of the wells that count, where no fields are named; all by default.
+        Which fields of a plate, a well or a collection; all by default. A text is the
+        path of a well, whose fields are measured.
     scheduler
         Address of a scheduler of dask.distributed ("tcp://..."), whose workers see
         the same paths; by default threads of this process.
@@ -277,6 +337,8 @@ def measure(
     task
         What is done to each field; a single image is always measured, by the columns
         of a `FieldTask`.
+    kept
+        Keeps the tables of fields, so that they are not measured again after a stop.
 
     Returns
     -------
@@ -311,8 +373,10 @@ def measure(
             columns = task.columns if isinstance(task, FieldTask) else ()
             image = open_labelled(node, label)
             return MeasureResult(measure_image(image, columns, run_all))
-        chosen, lost = _list_fields(node, wells) if places is None else (places, ())
+        chosen, lost = _list_fields(node, places)
         run = partial(run_all, task)
+        if kept is not None:
+            run = partial(kept.run_rest, run)
         return _measure_fields(node, label, chosen, lost, run)
     return None
 

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from pathlib import Path
 from typing import IO
 
 from napari_ngff.store.write.fsync import flush_open_file
 from napari_ngff.store.write.named_errors import name_errors
 from napari_ngff.store.write.replace_file import temporary_folder, write_whole
+
+
+def append_record(path: str | Path, record: bytes) -> None:
+    """Append a record to a file, which is made where there is none."""
+    with name_errors(str(path)), open(path, "ab", buffering=0) as file:
+        AppendLog(file).append(record)
 
 
 class AppendLog:

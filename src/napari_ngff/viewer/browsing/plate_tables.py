@@ -230,7 +230,7 @@ class PlateTables:
         """
         position, parts, which = self.browser.position, [""], dict[str, Any]()
         if scope is MeasureScope.SELECTED:
-            parts = which["wells"] = list(selected)
+            parts = which["places"] = list(selected)
         if scope is MeasureScope.FIELD:
             if position is None:
                 self._say("Show a field first.")
