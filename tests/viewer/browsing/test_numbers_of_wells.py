@@ -286,3 +286,42 @@ def test_the_map_follows_the_acquisition(walk):
     changes.clear()
     walk.browser.choose_acquisitions((1,))
     assert changes
+
+
+@pytest.fixture
+def classes(walk, truth, tmp_path):
+    """A file of objects with classes, some of which are missing or blank."""
+    objects = truth.dropna(subset="label").drop(columns="run").astype({"label": int})
+    names = np.random.default_rng(3).choice(
+        ["mitotic", "interphase", "dead cell", "", None], len(objects)
+    )
+    objects = objects.assign(class_by_hand=names)
+    offer = load(walk, objects, tmp_path / "classes.csv")
+    return TableColumn(offer, "class_by_hand"), objects.replace("", None)
+
+
+@pytest.mark.parametrize("rows_filter", ["", "voxels > 9"])
+@pytest.mark.parametrize("text", ["mitotic", "dead cell"])
+def test_the_share_of_a_text_is_of_the_objects_that_have_one(
+    walk, classes, text, rows_filter
+):
+    column, objects = classes
+    walk.browser.choose_acquisitions(())
+    walk.filter_wells(rows_filter)
+    walk.color_by(column)
+    names = "dead cell", "interphase", "mitotic"
+    assert walk.view.shares == tuple(f"share of {name}" for name in names)
+    walk.color_by(column, f"share of {text}")
+    rows = objects.dropna(subset="class_by_hand")
+    rows = rows[rows["voxels"] > 9] if rows_filter else rows
+    is_text = rows["class_by_hand"] == text
+    expected = well_values(100.0 * is_text.groupby(rows["well"]).mean())
+    assert walk.view.coloring.values == pytest.approx(expected)
+    title = f"class_by_hand, share of {text} among objects, %"
+    assert walk.view.coloring.title == title
+    assert walk.joined.find_way() == f"share of {text}"
+
+
+def test_texts_of_wells_with_one_row_have_no_share(walk):
+    walk.color_by(TableColumn(TableOffer(TableOrigin.FILE, "conditions.csv"), "drug"))
+    assert walk.view.shares == ()

@@ -9,6 +9,8 @@ from functools import partial
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from napari_ngff.errors import CorruptDataError, OMEZarrError, may_pass
 from napari_ngff.plate.plate_contents import PlateContents
 from napari_ngff.plate.plate_layout import row_letters
@@ -36,6 +38,9 @@ AGGREGATIONS = ("mean", "median", "sum", "std", "count", "min", "max")
 
 CATEGORY = "most frequent"
 """The way in which several texts of a well become one."""
+
+SHARE = "share of "
+"""Begins a way in which texts become a number, in percent: "share of mitotic"."""
 
 # The last ones are CellProfiler's.
 WELLS = (
@@ -261,15 +266,14 @@ class WellTable:
         Parameters
         ----------
         column
-            One of `columns`, for `count` also of text; or `LABEL`: the number of
-            objects of each image.
+            One of `columns`, or `LABEL`: the number of objects of each image.
         how
-            One of `AGGREGATIONS`.
+            One of `AGGREGATIONS`; of text `count`, or `SHARE` and one of `list_texts`.
 
         Raises
         ------
         ValueError
-            Where text is to be anything but counted.
+            Where text is to be anything else.
         """
         import pandas as pd
 
@@ -281,6 +285,10 @@ class WellTable:
             none = pd.Series(0, [place[0] for place in self.without], float)
             values = pd.concat([found.astype(float).droplevel(places[1:]), none])
             wells = values.index
+        elif how.startswith(SHARE):
+            texts = text_categories(values)
+            values = (100.0 * (texts == how.removeprefix(SHARE))).where(texts.notna())
+            how = "mean"
         elif how != "count":
             if not self.is_numeric(column):
                 raise ValueError(f"{column!r} is text: choose 'count'.")
@@ -299,6 +307,10 @@ class WellTable:
         """
         found: dict[str, str] = self.count_texts(column)["text"].to_dict()
         return found
+
+    def list_texts(self, column: str) -> list[str]:
+        """List the different texts of a column, the most frequent ones first."""
+        return list(text_categories(self.frame[column]).value_counts().index)
 
     def count_texts(self, column: str) -> Any:
         """Find the "text" of `most_frequent`, and its "share" of all that are known."""
@@ -452,8 +464,15 @@ def column_texts(column: Any, step: Callable[[str], str] = str) -> Any:
 
 def text_categories(column: Any) -> Any:
     """Convert a column to categories of text; missing values and "" are missing."""
-    texts = column_texts(column)
-    return texts.where(texts != "").astype("category")
+    import pandas as pd
+
+    values = column.astype("category").cat.remove_unused_categories().cat
+    names = [_name_text(value) or None for value in values.categories]
+    texts = pd.Series(names, dtype=object).astype("category").cat
+    # Missing values have the code -1, which is the last one.
+    codes = np.append(texts.codes, -1)[values.codes]
+    found = pd.Categorical.from_codes(codes, texts.categories)
+    return pd.Series(found, column.index, name=column.name)
 
 
 def _name_text(value: Any) -> str:

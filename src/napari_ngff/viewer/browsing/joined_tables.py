@@ -16,8 +16,8 @@ from napari_ngff.plate.tables.table import (
     FIELD,
     LABEL,
     PLACES,
+    SHARE,
     WellTable,
-    text_categories,
 )
 from napari_ngff.viewer.browsing.table_offers import TableOffer, TableOrigin
 from napari_ngff.viewer.layers.coloring import (
@@ -26,6 +26,7 @@ from napari_ngff.viewer.layers.coloring import (
     Coloring,
     color_categories,
     color_numbers,
+    natural_key,
     suits_log,
 )
 
@@ -66,12 +67,15 @@ class TableView:
         How many wells these are; "" for all.
     problem
         Why the filter is not understood; "" where it is.
+    shares
+        Further ways in which the texts of a well become one value.
     """
 
     coloring: Coloring | None = None
     wells: frozenset[str] | None = None
     note: str = ""
     problem: str = ""
+    shares: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,6 +159,8 @@ class JoinedTables:
     def list_ways(self, column: TableColumn | None = None) -> tuple[str, ...]:
         """List how the rows of a well can become one value, the usual way first.
 
+        The share of a text, too: see `TableView.shares`.
+
         Parameters
         ----------
         column
@@ -171,8 +177,9 @@ class JoinedTables:
         """Find which of `list_ways` counts: the choice for the column, or the first."""
         column = column or self.table_column
         ways = self.list_ways(column)
-        chosen = None if column is None else self.ways.get(column)
-        return chosen if chosen in ways else ways[0]
+        chosen = "" if column is None else self.ways.get(column, "")
+        is_share = CATEGORY in ways and chosen.startswith(SHARE)
+        return chosen if chosen in ways or is_share else ways[0]
 
     def find_objects(self) -> WellTable | None:
         """Find the table whose rows are objects: the chosen one, else the latest."""
@@ -198,7 +205,17 @@ class JoinedTables:
         if wells is not None:
             count, total = len(wells), len(self.paths)
             note = f"Wells that match the filter: {count:,} of {total:,}."
-        return TableView(self._color_wells(met), wells, note, problem)
+        coloring, shares = self._color_wells(met), self._list_shares()
+        return TableView(coloring, wells, note, problem, shares)
+
+    def _list_shares(self) -> tuple[str, ...]:
+        """List the shares that wells have of a text, for the most frequent ones."""
+        column, found = self.table_column, list[str]()
+        if column is not None and CATEGORY in self.list_ways(column):
+            table = self.tables[column.offer]
+            found = [] if table.has_lone_rows else table.list_texts(column.name)
+        texts = sorted(found[:MOST_CATEGORIES], key=natural_key)
+        return tuple(SHARE + text for text in texts)
 
     def rows_that_count(
         self, offer: TableOffer, *, in_all_wells: bool = False
@@ -342,7 +359,7 @@ class JoinedTables:
             texts = rows.most_frequent(name)
             found = {path: texts.get(path) for path in self.paths}
             # Of all rows, so that colours stay while a filter leaves out rows.
-            names = {*text_categories(table.frame[name]).cat.categories}
+            names: set[str | None] = {*table.list_texts(name)}
             if len(names) > MOST_CATEGORIES:  # most of them are of no well
                 known = table.most_frequent(name)
                 names = {*found.values(), *map(known.get, self.paths)}
@@ -362,6 +379,8 @@ class JoinedTables:
         # One row per well needs no word about how rows become one value.
         if how == "count":
             title += f", count of {table.row_noun}"
+        elif how.startswith(SHARE):
+            title += f", {how} among {table.region or table.row_noun}, %"
         elif how != CATEGORY and (column.name == LABEL or not table.has_lone_rows):
             is_number = self._title_column(column) != column.name and how != "sum"
             title += f", {how} of images" if is_number else f", {how}"

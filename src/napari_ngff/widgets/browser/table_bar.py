@@ -44,6 +44,11 @@ if TYPE_CHECKING:
     from napari_ngff.widgets.browser.plate_map import PlateMapView
 
 
+WIDEST_LETTERS = 17
+"""Greatest width of the box with the ways in which rows become one value, in letters;
+it is as wide as its longest entry, which may be a long name."""
+
+
 def is_table(path: str) -> bool:
     """Return whether a file is read as a table, by its name."""
     return path.lower().endswith(SUFFIXES)
@@ -312,7 +317,12 @@ class TableBar(QWidget):
         offers = {offer: offer.title for offer in tables.offers}
         fill_box(self.table, offers, joined.chosen, "no table")
         fill_box(self.column, joined.list_columns(), joined.table_column, "thumbnails")
-        fill_box(self.how, {way: way for way in joined.list_ways()}, joined.find_way())
+        # The chosen one may be of a column whose texts are not listed yet.
+        way = joined.find_way()
+        ways = dict.fromkeys((*joined.list_ways(), *view.shares, way))
+        fill_box(self.how, {each: each for each in ways}, way)
+        letter = self.how.fontMetrics().horizontalAdvance("X")
+        self.how.setMaximumWidth(WIDEST_LETTERS * letter)
         enable_if(bool(tables.labels), self.measure, "Show a field with labels first.")
         has_table = joined.chosen is not None
         self.save_button.setVisible(has_table)
