@@ -119,30 +119,21 @@ def change_one(path):
     assert transaction.commit()
 
 
-def test_deflated_entries_are_stored_in_what_is_written(tmp_path):
-    random = np.random.default_rng(0).bytes(3_000_000)
-    path = deflated(tmp_path / "a.ozx", {"0/c/7": random, "0/c/8": b""})
-    old = content(path)
-    assert "ozx-entry-compressed" in {one.code for one in ZipSource(path).problems}
-    change_one(path)
-    assert content(path) == {**old, "0/c/5": b"new"}
-    assert set(methods(path).values()) == {zipfile.ZIP_STORED}
-    assert not ZipSource(path).problems
-
-
-def test_entries_stay_deflated_where_the_archive_would_grow_much(tmp_path, monkeypatch):
-    monkeypatch.setattr(rewriting, "GROWTH", 1000)
-    path = deflated(tmp_path / "a.ozx", {"0/c/7": bytes(5_000_000)})
+def test_entries_stay_deflated_and_new_ones_are_stored(tmp_path):
+    path = deflated(tmp_path / "a.ozx", {"0/c/7": bytes(5_000_000), "0/c/8": b""})
     old, size = content(path), path.stat().st_size
-    change_one(path)
-    assert content(path) == {**old, "0/c/5": b"new"}
-    assert methods(path)["0/c/7"] == zipfile.ZIP_DEFLATED
-    assert path.stat().st_size < size + 2000
+    for _ in range(2):
+        change_one(path)
+        assert content(path) == {**old, "0/c/5": b"new"}
+        found = methods(path)
+        assert found.pop("0/c/5") == zipfile.ZIP_STORED
+        assert set(found.values()) == {zipfile.ZIP_DEFLATED}
+        assert path.stat().st_size < size + 2000
 
 
 @pytest.mark.parametrize("damage", ["stream", "checksum", "size"])
-@pytest.mark.parametrize("length", [5000, 3_000_000])
-def test_a_damaged_deflated_entry_is_copied_as_it_is(tmp_path, damage, length):
+def test_a_damaged_deflated_entry_is_copied_as_it_is(tmp_path, damage):
+    length = 5000
     data = np.random.default_rng(0).integers(0, 4, length, "u1").tobytes()
     path = deflated(tmp_path / "a.ozx", {"0/c/7": data})
     with zipfile.ZipFile(path) as archive:
@@ -352,7 +343,6 @@ def test_what_others_write_meanwhile_is_not_lost(path, monkeypatch):
     """The archive is replaced while the new one is being written."""
     transaction = begin_transaction(ZipSource(path))
     transaction.put("0/c/0", b"mine")
-    from napari_ngff.store.write import archive_transaction as rewriting
 
     write, calls = rewriting.write_archive, []
 
@@ -413,7 +403,7 @@ def test_a_disk_without_room_says_how_much_is_needed(path, monkeypatch):
     transaction.put("0/c/0", b"new")
     usage = shutil.disk_usage(path.parent)._replace(free=1_000_000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
-    with pytest.raises(OSError, match="1 MB free, and 3 MB are needed") as caught:
+    with pytest.raises(OSError, match=r"1 MB free, and 2\.56 MB are needed") as caught:
         transaction.commit()
     assert caught.value.errno == errno.ENOSPC
     assert path.read_bytes() == before

@@ -1,8 +1,7 @@
 """Changes a zip archive: objects wait, and `commit` writes a new archive.
 
-It is written beside the old one. Entries that stay are copied; deflated ones are
-inflated unless the file would grow too much, since RFC-9 wants none. The result is
-verified and then renamed.
+It is written beside the old one. Entries that stay are copied as they are, verified,
+and the archive is renamed.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import shutil
 import struct
 import sys
 from contextlib import suppress
-from dataclasses import replace as replaced
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
@@ -26,14 +24,11 @@ from napari_ngff.errors import (
     UnsupportedError,
 )
 from napari_ngff.store.arrays.stored_objects import join_key
-from napari_ngff.store.limits import parse_json
+from napari_ngff.store.limits import parse_json, size_text
 from napari_ngff.store.sources.file_bytes import PositionFile
 from napari_ngff.store.sources.source import Revision
 from napari_ngff.store.sources.zip_directory import (
-    DEFLATED,
     ENCRYPTED,
-    MOST_INFLATED,
-    MOST_RATIO,
     ZipArchive,
 )
 from napari_ngff.store.sources.zip_source import ZipSource, close_all, reload_all
@@ -47,7 +42,6 @@ from napari_ngff.store.write.writer_token import aside_name, new_token, remove_l
 from napari_ngff.store.write.zip_packing import rank_key
 from napari_ngff.store.write.zip_writer import (
     ArchiveEntry,
-    InflatingError,
     size_of_archive,
     write_archive,
 )
@@ -59,10 +53,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.write.transaction import GoesOn
 
 ATTRIBUTES = struct.Struct("<12xHH22xI4x")  # 4.3.12: time, date, external attributes
-
-GROWTH = 256 << 20
-"""Bytes by which a file may grow without the compression of the archive, or by its own
-size if that is more."""
 
 
 def rewrite_archive(
@@ -108,30 +98,8 @@ def rewrite_archive(
     """
     remove_left(os.path.dirname(path))
     comment = update_comment(old.comment, root)
-    copied = plan_entries(old, staged)
-    inflated = [plan_inflated(part) for part in copied]
-    size = size_of_archive(inflated, comment)
-    growth = size - size_of_archive(copied, comment)
-    # Both sizes are known before a byte is written.
-    if growth > max(GROWTH, old.file.size) or size > free_room(path):
-        inflated = copied
-    require_room(path, size_of_archive(inflated, comment))
-    try:
-        return write_replacement(path, old, inflated, comment, staged, goes_on)
-    # A damaged entry is copied as it is: another program may be able to read it.
-    except InflatingError:
-        return write_replacement(path, old, copied, comment, staged, goes_on)
-
-
-def write_replacement(
-    path: str,
-    old: ZipArchive,
-    parts: list[ArchiveEntry],
-    comment: bytes,
-    staged: Mapping[str, StagedObject | None],
-    goes_on: GoesOn | None,
-) -> bool | None:
-    """Write an archive aside, verify it, and rename it; see `rewrite_archive`."""
+    parts = plan_entries(old, staged)
+    require_room(path, size_of_archive(parts, comment))
     aside = aside_name(path, new_token())
     try:
         with name_errors(path), open(aside, "x+b", buffering=0) as file:
@@ -164,15 +132,6 @@ def plan_entries(
         elif (new := staged[text]) is not None:
             parts.append(ArchiveEntry(name, new.length, new.file, new.start, new.crc))
     return parts
-
-
-def plan_inflated(part: ArchiveEntry) -> ArchiveEntry:
-    """Plan an entry of the old archive that is inflated."""
-    # A small entry that claims gigabytes is copied as it is.
-    size, packed = part.full_size, part.length
-    if part.method != DEFLATED or size > max(MOST_INFLATED, MOST_RATIO * packed):
-        return part
-    return replaced(part, length=size, method=0, size=None, packed=packed)
 
 
 def verify_archive(
@@ -253,24 +212,14 @@ def require_room(path: str, needed: int) -> None:
     ------
     OSError
     """
-    folder, free = os.path.dirname(path), free_room(path)
+    folder = os.path.dirname(path)
+    free = shutil.disk_usage(folder).free
     if free < needed:
         raise OSError(
             errno.ENOSPC,
-            f"No room to rewrite {path}: {folder} has {format_megabytes(free)} free,"
-            f" and {format_megabytes(needed)} are needed for the new file beside the"
-            " old one",
+            f"No room to rewrite {path}: {folder} has {size_text(free)} free, and"
+            f" {size_text(needed)} are needed for the new file beside the old one",
         )
-
-
-def free_room(path: str) -> int:
-    """Return the free bytes on the disk of a file."""
-    return shutil.disk_usage(os.path.dirname(path)).free
-
-
-def format_megabytes(size: int) -> str:
-    """Format a number of bytes."""
-    return f"{-(-size // 10**6):,} MB"
 
 
 def replace_archive(aside: str, path: str, old: ZipArchive) -> bool:

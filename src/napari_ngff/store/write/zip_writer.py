@@ -12,13 +12,12 @@ import os
 import struct
 import threading
 import zlib
-from contextlib import contextmanager
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import CorruptDataError
-from napari_ngff.store.sources.file_bytes import PositionFile, read_into
+from napari_ngff.store.sources.file_bytes import PositionFile
 from napari_ngff.store.sources.zip_directory import (
     END,
     END64,
@@ -34,7 +33,8 @@ from napari_ngff.store.sources.zip_directory import (
 from napari_ngff.store.threads import CORES, share_work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from napari_ngff.store.write.transaction import GoesOn
 
@@ -50,8 +50,6 @@ BATCH = 1 << 19
 
 COPIED = 8 << 20
 """Bytes that the system copies by one call."""
-
-READING = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 
 MIDNIGHT = 0, 0x21
 """Time and date of the first day of 1980 (4.4.6): equal folders give equal archives."""
@@ -83,8 +81,6 @@ class ArchiveEntry:
         Time and date of the last change (4.4.6).
     mode
         External attributes (4.4.15).
-    packed
-        Bytes in `source` that are inflated to `length` bytes; None to copy them.
     """
 
     name: bytes
@@ -96,7 +92,6 @@ class ArchiveEntry:
     size: int | None = None
     stamp: tuple[int, int] = MIDNIGHT
     mode: int = 0o644 << 16
-    packed: int | None = None
 
     @property
     def flags(self) -> int:
@@ -184,8 +179,6 @@ def write_archive(
     ------
     CorruptDataError
         Where a source became shorter meanwhile.
-    InflatingError
-        Where an entry that is to be inflated is damaged.
     OSError
         Where reading or writing fails.
     """
@@ -247,7 +240,7 @@ class _EntryWriter:
                 end + part.archive_size - part.length : end + part.archive_size
             ]
             with _open_source(part) as source:
-                source.fill_buffer(part, 0, data)
+                _read_entry(source, part, 0, data)
             if part.crc is None:
                 self.crcs[number] = zlib.crc32(data)
             # After the bytes, since the checksum is computed of them.
@@ -264,15 +257,14 @@ class _EntryWriter:
             while done < part.length:
                 remaining = part.length - done
                 step = 0
-                # By the system where no byte has to be seen: the checksum is known, and
-                # nothing is inflated.
-                if part.crc is not None and part.packed is None and self._copies:
+                # By the system where no byte has to be seen: the checksum is known.
+                if part.crc is not None and self._copies:
                     step = self._copy_by_system(
-                        source.number, part.start + done, offset, remaining
+                        source.fileno(), part.start + done, offset, remaining
                     )
                 if not step:
                     data = self._local.buffer[: min(BATCH, remaining)]
-                    source.fill_buffer(part, done, data)
+                    _read_entry(source, part, done, data)
                     if part.crc is None:
                         crc = zlib.crc32(data, crc)
                     write_at(self.handle, data, offset)
@@ -333,90 +325,28 @@ class _EntryWriter:
         write_at(self.handle, directory + b"".join(tail), start)
 
 
-@dataclass(frozen=True, slots=True)
-class _PlainSource:
-    """A file from which entries are copied."""
+def _open_source(part: ArchiveEntry) -> AbstractContextManager[PositionFile]:
+    """Open the file that has the bytes of an entry, unless it is open."""
+    if isinstance(part.source, str):
+        return closing(PositionFile(part.source))
+    return nullcontext(part.source)
 
-    number: int
-    read_into: Callable[[int, memoryview], int]
 
-    def fill_buffer(self, part: ArchiveEntry, start: int, buffer: memoryview) -> None:
-        """Fill a buffer with bytes of an entry."""
-        done = self.read_into(part.start + start, buffer)
-        # Only for files of a folder: what waits, and the old archive, do not change.
-        grown = isinstance(part.source, str) and (
-            os.fstat(self.number).st_size != part.length
+def _read_entry(
+    file: PositionFile, part: ArchiveEntry, start: int, buffer: memoryview
+) -> None:
+    """Fill a buffer with bytes of an entry, from `start` on."""
+    done = file.read_into(part.start + start, buffer)
+    # Only files of a folder change their size: what waits, and the old archive, do not.
+    changed = isinstance(part.source, str) and (
+        os.fstat(file.fileno()).st_size != part.length
+    )
+    if done < len(buffer) or changed:
+        name = part.name.decode(errors="replace")
+        raise CorruptDataError(
+            f"{file.name} changed while {name} was copied from it.",
+            remedy="Try again when no program writes to it.",
         )
-        if done < len(buffer) or grown:
-            where = part.source if isinstance(part.source, str) else part.source.name
-            name = part.name.decode(errors="replace")
-            raise CorruptDataError(
-                f"{where} changed while {name} was copied from it.",
-                remedy="Try again when no program writes to it.",
-            )
-
-
-class InflatingError(CorruptDataError):
-    """A deflated entry is damaged, and can only be copied as it is."""
-
-
-class _DeflatedSource:
-    """A deflated entry that is inflated step by step."""
-
-    number = -1
-
-    def __init__(self) -> None:
-        self._stream = zlib.decompressobj(-zlib.MAX_WBITS)
-        self._taken = self._crc = 0
-
-    def fill_buffer(self, part: ArchiveEntry, start: int, buffer: memoryview) -> None:
-        """Fill a buffer with the next inflated bytes of an entry."""
-        done = 0
-        try:
-            while done < len(buffer):
-                # Input that zlib did not take, as the buffer was full.
-                data = self._stream.unconsumed_tail or self._read_more(part)
-                some = self._stream.decompress(data, len(buffer) - done)
-                if not some and not self._stream.unconsumed_tail and not data:
-                    raise InflatingError("cut off")
-                buffer[done : done + len(some)] = some
-                done += len(some)
-            self._crc = zlib.crc32(buffer, self._crc)
-            if start + done == part.length:
-                self._check_end(part)
-        except zlib.error as error:
-            raise InflatingError(str(error)) from error
-
-    def _read_more(self, part: ArchiveEntry) -> bytes:
-        assert isinstance(part.source, PositionFile)
-        assert part.packed is not None
-        length = min(BATCH, part.packed - self._taken)
-        data = part.source.read(part.start + self._taken, length)
-        self._taken += len(data)
-        return data
-
-    def _check_end(self, part: ArchiveEntry) -> None:
-        """Compare size and checksum with those of the directory."""
-        rest = self._stream.unconsumed_tail or self._read_more(part)
-        # One byte more than the directory states would be one too many.
-        more = self._stream.decompress(rest, 1)
-        if more or not self._stream.eof or self._crc != part.crc:
-            raise InflatingError("other bytes than its size or checksum")
-
-
-@contextmanager
-def _open_source(part: ArchiveEntry) -> Iterator[_PlainSource | _DeflatedSource]:
-    if part.packed is not None:
-        yield _DeflatedSource()
-        return
-    if not isinstance(part.source, str):
-        yield _PlainSource(part.source.fileno(), part.source.read_into)
-        return
-    handle = os.open(part.source, READING)
-    try:
-        yield _PlainSource(handle, partial(read_into, handle))
-    finally:
-        os.close(handle)
 
 
 _seeking = threading.Lock()
