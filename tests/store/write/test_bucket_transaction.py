@@ -303,7 +303,7 @@ def test_an_array_is_not_replaced(transaction):
     with pytest.raises(UnsupportedError, match="edit a copy"):
         transaction.replace_tree("labels/nuclei")
     with pytest.raises(NameTakenError):
-        transaction.make_tree("labels/nuclei")
+        transaction.replace_tree("labels/nuclei", in_place=True)
 
 
 def test_labels_are_saved_as_into_a_folder(image, download):

@@ -72,7 +72,9 @@ def claim_place(
     try:
         # Refused where another process makes labels of that name, which are in no list
         # yet, so that `require_free` did not find them.
-        return transaction.make_tree(path, home.list_entry(name), documents)
+        return transaction.replace_tree(
+            path, home.list_entry(name), documents, in_place=True
+        )
     except ConflictError as error:
         if replace:
             raise  # a question whether to replace it would be asked again and again

@@ -47,6 +47,7 @@ from napari_ngff.store.limits import DOCUMENTS
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.store.sources.folder_source import FolderSource, local_folder
 from napari_ngff.store.write.begin import begin_transaction
+from napari_ngff.store.write.folder_transaction import FolderTransaction
 from napari_ngff.store.write.writer_token import SUFFIX
 
 if TYPE_CHECKING:
@@ -398,7 +399,7 @@ def _remove_merged(item: LabelMerge, copied: Revisions) -> None:
         # The folder itself, by one rename: a sidecar without labels would be shown.
         above, name = os.path.split(source.name)
         turn = begin_transaction(source).take_turn()
-        with begin_transaction(FolderSource(above)).replace_tree(name) as tree, turn:
+        with FolderTransaction(above).replace_tree(name) as tree, turn:
             _require_copied(item, copied)
             tree.remove_old()
         forget_sidecar(item.image, source.name)

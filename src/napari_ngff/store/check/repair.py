@@ -39,6 +39,7 @@ from napari_ngff.store.limits import ATTRIBUTES_IN, dump_like, parse_json
 from napari_ngff.store.pyramids.level_reduction import LevelReduction
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.begin import begin_transaction
+from napari_ngff.store.write.folder_transaction import FolderTransaction
 from napari_ngff.store.write.replace_file import rename_aside, replace_when_done
 
 if TYPE_CHECKING:
@@ -205,7 +206,7 @@ def put_level_back(node: Node, repaired: RepairedFile) -> None:
     require_unchanged(repaired)
     # A folder cannot be renamed over another: it is swapped with it, as when it was
     # replaced.
-    with transaction.replace_tree(key) as tree:
+    with FolderTransaction(source.name).replace_tree(key) as tree:
         tree.adopt_folder(kept)
         tree.commit(expected=revisions)
 

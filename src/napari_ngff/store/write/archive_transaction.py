@@ -18,12 +18,10 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from napari_ngff.errors import (
-    ConflictError,
     NodeNotFoundError,
     OMEZarrError,
     UnsupportedError,
 )
-from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.limits import parse_json, size_text
 from napari_ngff.store.sources.file_bytes import PositionFile
 from napari_ngff.store.sources.source import Revision
@@ -34,10 +32,9 @@ from napari_ngff.store.sources.zip_directory import (
 from napari_ngff.store.sources.zip_source import ZipSource, close_all, reload_all
 from napari_ngff.store.write.file_lock import lock_open_file, turn_lock
 from napari_ngff.store.write.fsync import flush_folder, flush_open_file
-from napari_ngff.store.write.label_list_watch import announce_lists
 from napari_ngff.store.write.named_errors import name_errors
 from napari_ngff.store.write.replace_file import rename_aside, rename_over
-from napari_ngff.store.write.waiting_transaction import WaitingTransaction, WaitingTree
+from napari_ngff.store.write.waiting_transaction import WaitingTransaction
 from napari_ngff.store.write.writer_token import aside_name, new_token, remove_left
 from napari_ngff.store.write.zip_packing import rank_key
 from napari_ngff.store.write.zip_writer import (
@@ -47,7 +44,7 @@ from napari_ngff.store.write.zip_writer import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping
 
     from napari_ngff.store.write.staged_objects import StagedObject
     from napari_ngff.store.write.transaction import GoesOn
@@ -309,21 +306,6 @@ class ArchiveTransaction(WaitingTransaction):
     # Writing.
 
     @override
-    def replace_tree(
-        self, path: str, entry: str = "", documents: Sequence[str] = ()
-    ) -> WaitingTree:
-        above, _, name = path.rpartition("/")
-        # Beside, so that the old group can still be read while the new one is made.
-        return WaitingTree(self, path, join_key(above, f".{name}.new"), documents)
-
-    @override
-    def make_tree(
-        self, path: str, entry: str = "", documents: Sequence[str] = ()
-    ) -> WaitingTree:
-        """Begin a new group; an old one of its path is removed."""
-        return WaitingTree(self, path, path, ())
-
-    @override
     def remove_leftovers(self, prefix: str, dead: Collection[str] = ()) -> None:
         """Remove unfinished files of killed processes beside the archive."""
         remove_left(os.path.dirname(self.path))
@@ -376,17 +358,12 @@ class ArchiveTransaction(WaitingTransaction):
             ]
             for key in changed:
                 del self._waiting[key]
-        if changed:
-            more = f" and {len(changed) - 1} more" if changed[1:] else ""
-            raise ConflictError(
-                f"{self.root}/{changed[0]}{more} was changed by another program since"
-                " it was read. It is left as it is, and nothing else is saved."
-            )
+            self._conflicts += changed
+        self._raise_conflicts()
 
     def _write_archive(self, goes_on: GoesOn | None) -> bool | None:
         """Write the new archive; None if the old one was changed meanwhile."""
         with self._lock:
-            keys = tuple(self._waiting)
             entry_name = self.archive.entry_name
             staged = {entry_name(k): v.content for k, v in self._waiting.items()}
         # With what waits: the version in the comment has to be that of the new
@@ -399,6 +376,5 @@ class ArchiveTransaction(WaitingTransaction):
             reload_all(self.path)
         finally:
             # After the reload: until then only the waiting objects are readable.
-            self._forget_waiting()
-        announce_lists(self.root, keys)
+            self._forget_saved()
         return True

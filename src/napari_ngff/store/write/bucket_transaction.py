@@ -21,13 +21,13 @@ from napari_ngff.errors import (
     UnsupportedError,
 )
 from napari_ngff.store.arrays.stored_objects import join_key
-from napari_ngff.store.limits import ATTRIBUTES_IN, is_document, parse_json
+from napari_ngff.store.limits import is_document
 from napari_ngff.store.sources.request_failure import describe_failure, error_code
 from napari_ngff.store.sources.server_access import LATE, allowed_seconds
 from napari_ngff.store.sources.source import Revision, WrappedSource
 from napari_ngff.store.threads import share_work
-from napari_ngff.store.write.label_list_watch import announce_lists
-from napari_ngff.store.write.transaction import GoesOn, conflict_text
+from napari_ngff.store.write.label_list_watch import read_list
+from napari_ngff.store.write.transaction import GoesOn, conflict_error
 from napari_ngff.store.write.waiting_transaction import (
     WaitingTransaction,
     WaitingTree,
@@ -110,7 +110,7 @@ class ObjectBucket(WrappedSource):
         try:
             self._put_once(key, data, condition)
         except FileNotFoundError as error:
-            raise ConflictError(conflict_text(f"{self.name}/{key}")) from error
+            raise conflict_error(self.name, [key]) from error
         except OSError as error:
             code = error_code(error)
             if code in UNKNOWN:
@@ -120,8 +120,7 @@ class ObjectBucket(WrappedSource):
                 self._put_once(key, data, {})
             # The answer to a first try may have been lost: then our object is there.
             elif code in REFUSED and self.get(key) != data:
-                taken = conflict_text(f"{self.name}/{key}")
-                raise ConflictError(taken) from error
+                raise conflict_error(self.name, [key]) from error
             elif code not in REFUSED:
                 raise
 
@@ -141,7 +140,7 @@ class ObjectBucket(WrappedSource):
 
     def _compare_revision(self, key: str, before: Revision | None) -> None:
         if self.find_revision(key) not in (before, None):
-            raise ConflictError(conflict_text(f"{self.name}/{key}"))
+            raise conflict_error(self.name, [key])
 
     def forget_lists(self) -> None:
         """Drop the lists of s3fs, which do not have the new objects."""
@@ -176,20 +175,6 @@ def _named_errors(address: str, seconds: float) -> Iterator[None]:
         raise OSError(errno.EHOSTUNREACH, reason, address) from error
 
 
-class UnlistedTree(WaitingTree):
-    """New labels of a bucket: stored object by object, and listed last."""
-
-    _transaction: ObjectTransaction
-
-    @override
-    def abandon(self) -> None:
-        """Remove what a failed commit has stored of it."""
-        self.close()
-        # If the server refuses, `recover` does it when the process has ended.
-        with suppress(OSError):
-            self._transaction.take_back(self._path)
-
-
 class ObjectTransaction(WaitingTransaction):
     """Change the bucket of a `RemoteSource`; see `Transaction`.
 
@@ -202,7 +187,6 @@ class ObjectTransaction(WaitingTransaction):
         super().__init__(self.bucket, source.name)
         self.token = new_token()
         self._marks: list[str] = []
-        self._conflicts: list[str] = []
 
     @override
     def revision_of(self, staged: StagedObject) -> Revision:
@@ -211,38 +195,41 @@ class ObjectTransaction(WaitingTransaction):
 
     @override
     def replace_tree(
-        self, path: str, entry: str = "", documents: Sequence[str] = ()
+        self,
+        path: str,
+        entry: str = "",
+        documents: Sequence[str] = (),
+        *,
+        in_place: bool = False,
     ) -> WaitingTree:
-        """Raise: objects of a store cannot be replaced in one step."""
-        msg = (
-            f"{self.root}/{path} cannot be replaced in an object store. Make new"
-            " labels, or edit a copy."
-        )
-        raise UnsupportedError(msg)
-
-    @override
-    def make_tree(
-        self, path: str, entry: str = "", documents: Sequence[str] = ()
-    ) -> WaitingTree:
-        """Begin a new group at a path where none is."""
+        """Begin a new group at a path where none is, `in_place`."""
+        if not in_place:
+            # No store replaces several objects in one step.
+            msg = (
+                f"{self.root}/{path} cannot be replaced in an object store. Make new"
+                " labels, or edit a copy."
+            )
+            raise UnsupportedError(msg)
         above, _, name = path.rpartition("/")
         if self.bucket.list_keys(path):
             taken = f"{self.root}/{path} already exists, and is not replaced in an"
             raise NameTakenError(f"{taken} object store.", name, f"{name}-2")
         self._marks.append(join_key(above, f".{name}.{self.token}{SUFFIX}"))
-        return UnlistedTree(self, path, path, documents)
+        return super().replace_tree(path, entry, documents, in_place=True)
 
+    @override
     def take_back(self, path: str) -> None:
-        """Remove a new group of which a commit has stored only some objects."""
         above, _, name = path.rpartition("/")
         mark = join_key(above, f".{name}.{self.token}{SUFFIX}")
         if mark in self._marks:
             self._marks.remove(mark)
-            self._forget_waiting()
-            self._remove_unlisted(above, name, mark)
+            self._forget_saved()
+            # If the server refuses, `recover` does it when the process has ended.
+            with suppress(OSError):
+                self._remove_unlisted(above, name, mark)
 
     def _remove_unlisted(self, above: str, name: str, mark: str) -> None:
-        if name not in self._read_list(above):
+        if name not in read_list(self.bucket, above):
             for key in self.bucket.list_keys(join_key(above, name)):
                 self.bucket.delete_object(key, self.bucket.find_revision(key))
         # Last: without it nobody knows of the objects.
@@ -259,15 +246,6 @@ class ObjectTransaction(WaitingTransaction):
             if marker != f".{name}.{token}{SUFFIX}" or not is_dead(token):
                 continue
             self._remove_unlisted(above, name, join_key(above, marker))
-
-    def _read_list(self, group: str) -> list[Any]:
-        for name in ATTRIBUTES_IN.values():
-            raw = self.bucket.get(join_key(group, name))
-            if raw is not None and name == "zarr.json":
-                return list(parse_json(raw)["attributes"]["ome"].get("labels", ()))
-            if raw is not None:
-                return list(parse_json(raw).get("labels", ()))
-        return []
 
     @override
     def commit(self, goes_on: GoesOn | None = None) -> bool:
@@ -298,9 +276,7 @@ class ObjectTransaction(WaitingTransaction):
                 # All of a step are stored before the next step begins: documents name
                 # only what is there.
                 share_work(iter(step), self._save_object, len(step), AT_ONCE)
-                conflicts, self._conflicts = self._conflicts, []
-                if conflicts:
-                    raise ConflictError("\n".join(conflicts))
+                self._raise_conflicts()
         finally:
             self.bucket.forget_lists()
         while self._marks:
@@ -308,9 +284,7 @@ class ObjectTransaction(WaitingTransaction):
             # All is there. A mark that the server keeps now is removed by `recover`.
             with suppress(OSError):
                 self.bucket.delete_object(mark, self.bucket.find_revision(mark))
-        keys = tuple(self._waiting)
-        self._forget_waiting()
-        announce_lists(self.root, keys)
+        self._forget_saved()
         return True
 
     def _order_steps(self) -> list[list[str]]:
@@ -343,8 +317,8 @@ class ObjectTransaction(WaitingTransaction):
             else:
                 data = staged.read_part(slice(0, staged.length))
                 self.bucket.put_object(key, data, waiting.before)
-        except ConflictError as error:
-            self._conflicts.append(str(error))
+        except ConflictError:
+            self._conflicts.append(key)
         with self._lock:
             del self._waiting[key]
 

@@ -6,18 +6,16 @@ little more. The order of all flushes is in docs/design/005.
 
 from __future__ import annotations
 
-import itertools
 import os
 import shutil
 import threading
 import time
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from typing_extensions import override
 
-from napari_ngff.errors import ConflictError
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.source import Revision
 from napari_ngff.store.write.file_lock import take_turn
@@ -36,17 +34,14 @@ from napari_ngff.store.write.replace_tree import (
     recover_trees,
 )
 from napari_ngff.store.write.transaction import (
-    NOTHING,
     GoesOn,
-    Revisions,
-    Secure,
     WaitingObject,
-    conflict_text,
+    conflict_error,
 )
 from napari_ngff.store.write.writer_token import is_left, new_token
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from napari_ngff.store.compression import Buffer
 
@@ -73,14 +68,9 @@ class FolderTransaction(FolderChange):
     def __init__(self, root: str) -> None:
         super().__init__(root)
         self.token = new_token()
-        # Path of a new tree -> key of the folder aside in which it is made.
-        self.redirected: dict[str, str] = {}
-        self.moving = threading.Lock()
-        self.moves = 0  # odd while a tree or an object is being renamed
         # Folders that got a new folder inside, to be flushed with the next objects.
         self._made: set[str] = set()
         self._since = 0.0
-        self._conflicts: list[str] = []
         self._turn = threading.Lock()
 
     # Reading.
@@ -90,29 +80,10 @@ class FolderTransaction(FolderChange):
     def source(self) -> FolderSource:
         return _FolderView(self, self._waiting)
 
-    @override
-    def find_path(self, key: str) -> str:
-        # The path itself or something below it; "nuclei-2" is not below "nuclei".
-        for path, aside in self.redirected.items():
-            if key.startswith(path) and key[len(path) : len(path) + 1] in ("", "/"):
-                return f"{self.root}/{aside}{key[len(path) :]}"
-        return f"{self.root}/{key}"
-
-    @contextmanager
-    def mark_move(self) -> Iterator[None]:
-        """Mark a rename: readers read again what they read meanwhile."""
-        with self.moving:
-            self.moves += 1
-            try:
-                yield
-            finally:
-                self.moves += 1
-
     # Writing.
 
     @override
-    def put(self, key: str, data: Buffer, secure: Secure | None = None) -> None:
-        before = self._revision_before(key)
+    def _stage_bytes(self, key: str, data: Buffer) -> str:
         path = self.find_path(key)
         # First without its folder: making each anew costs a call for every chunk.
         try:
@@ -120,21 +91,19 @@ class FolderTransaction(FolderChange):
         except FileNotFoundError:
             self._make_folder(os.path.dirname(path))
             aside = write_aside(path, data, self.token, flush=False)
-        key_aside = aside[len(self.root) + 1 :]
-        self._add_waiting(key, WaitingObject(key_aside, before, secure))
+        return aside[len(self.root) + 1 :]
 
     def _make_folder(self, folder: str) -> None:
         """Make a folder, and note the folders to flush because of it."""
-        missing = list(
-            itertools.takewhile(
-                lambda path: not os.path.isdir(path), _folders_above(folder)
-            )
-        )
+        # The name of a new folder is in the folder above, so that is flushed.
+        above, made = folder, set[str]()
+        while not os.path.isdir(above) and above != os.path.dirname(above):
+            above = os.path.dirname(above)
+            made.add(above)
         with name_errors(folder):
             os.makedirs(folder, exist_ok=True)
-        # The name of a new folder is in the folder above, so that is flushed.
         with self._lock:
-            self._made.update(os.path.dirname(path) for path in missing)
+            self._made |= made
 
     @override
     def _stored_revision(self, key: str) -> Revision | None:
@@ -164,7 +133,7 @@ class FolderTransaction(FolderChange):
             # False is "any revision", None is "no file".
             expected = self._expected.pop(key, False)
         if not replace_file(path, data, expected):
-            raise ConflictError(conflict_text(path))
+            raise conflict_error(self.root, [key])
         announce_lists(self.root, [key])
 
     @override
@@ -182,17 +151,15 @@ class FolderTransaction(FolderChange):
 
     @override
     def replace_tree(
-        self, path: str, entry: str = "", documents: Sequence[str] = ()
+        self,
+        path: str,
+        entry: str = "",
+        documents: Sequence[str] = (),
+        *,
+        in_place: bool = False,
     ) -> TreeReplacement:
         with name_errors(f"{self.root}/{path}"):
-            return TreeReplacement(self, path, entry, documents)
-
-    @override
-    def make_tree(
-        self, path: str, entry: str = "", documents: Sequence[str] = ()
-    ) -> RedirectedTree:
-        with name_errors(f"{self.root}/{path}"):
-            return RedirectedTree(self, path, entry, documents)
+            return TreeReplacement(self, path, entry, documents, in_place=in_place)
 
     @override
     def recover(self, path: str) -> None:
@@ -216,9 +183,7 @@ class FolderTransaction(FolderChange):
         self.place_waiting()
         with self._lock:
             self._documents.clear()
-        conflicts, self._conflicts = self._conflicts, []
-        if conflicts:
-            raise ConflictError("\n".join(conflicts))
+        self._raise_conflicts()
         return True
 
     @override
@@ -245,10 +210,7 @@ class FolderTransaction(FolderChange):
                 with take_turn(self.root):
                     replaced = self._find_replaced()
                     for key, file in waiting:
-                        if key.startswith(replaced):
-                            self._refuse_object(key, file)
-                        else:
-                            self._place_object(key, file)
+                        self._place_object(key, file, key.startswith(replaced))
                         folders.add(os.path.dirname(self.find_path(key)))
             finally:
                 # Also after an error: the names that were given must survive.
@@ -256,28 +218,30 @@ class FolderTransaction(FolderChange):
                     made, self._made = self._made, set()
                 flush_all(partial(flush_folder, folder) for folder in folders | made)
 
-    def _refuse_object(self, key: str, file: WaitingObject[str]) -> None:
-        """Drop an object of an array that was replaced."""
-        with self._lock:
-            if self._waiting.get(key) is file:
-                del self._waiting[key]
-                self._drop_content(file)
-                self._conflicts.append(conflict_text(self.find_path(key)))
-
     def _flush_waiting(self, key: str, aside: str) -> None:
         # If another program removed the file, `_place_object` reports it.
         with name_errors(self.find_path(key)), suppress(FileNotFoundError):
             flush_file(f"{self.root}/{aside}")
 
-    def _place_object(self, key: str, file: WaitingObject[str]) -> None:
-        """Give an object its name, unless another program changed it meanwhile."""
+    def _place_object(
+        self, key: str, file: WaitingObject[str], is_replaced: bool
+    ) -> None:
+        """Give an object its name, unless another program changed it meanwhile.
+
+        Parameters
+        ----------
+        is_replaced
+            Whether another program has replaced the array of the object.
+        """
         path = self.find_path(key)
         with self._lock, self.mark_move():
             # Put again by another thread since the list was made: that waits for its
             # own flush.
             if self._waiting.get(key) is not file:
                 return
-            if file.content is not None:
+            if taken := is_replaced:
+                self._drop_content(file)
+            elif file.content is not None:
                 taken = not rename_over(
                     f"{self.root}/{file.content}", path, file.before
                 )
@@ -288,7 +252,7 @@ class FolderTransaction(FolderChange):
             del self._waiting[key]
             # Collected: one object that others changed must not keep back the rest.
             if taken:
-                self._conflicts.append(conflict_text(path))
+                self._conflicts.append(key)
 
 
 class _FolderView(FolderSource):
@@ -345,56 +309,3 @@ class _FolderView(FolderSource):
         if result is None and path not in (key, None):
             return look(key)  # it was renamed just now
         return result
-
-
-class RedirectedTree(TreeReplacement):
-    """A new folder that is read and written by the path that it will have.
-
-    Attributes
-    ----------
-    key
-        Path of its place.
-    """
-
-    _transaction: FolderTransaction
-
-    def __init__(
-        self,
-        transaction: FolderTransaction,
-        path: str,
-        entry: str,
-        documents: Sequence[str],
-    ) -> None:
-        super().__init__(transaction, path, entry, documents)
-        transaction.redirected[path] = self.key
-        self.key = path
-
-    @override
-    def commit(self, *, kept: str = "", expected: Revisions = NOTHING) -> None:
-        """Put the folder in its place; if it is there, save what was put since."""
-        # Committed already: only objects that were put since then are left.
-        if self.key not in self._transaction.redirected:
-            self._transaction.place_waiting()
-            return
-        # Flushed before the swap, the name after it; only the swap is marked for
-        # readers.
-        self.flush_new(kept)
-        with self._transaction.mark_move():
-            self.swap_folders(kept, expected)
-            del self._transaction.redirected[self.key]
-        self.flush_name()
-
-    @override
-    def close(self) -> None:
-        if self.key in self._transaction.redirected:
-            # Not committed: as the redirection still holds, this removes the folder
-            # aside.
-            self._transaction.remove_below(self.key)
-            del self._transaction.redirected[self.key]
-        super().close()
-
-
-def _folders_above(folder: str) -> Iterable[str]:
-    while folder != os.path.dirname(folder):
-        yield folder
-        folder = os.path.dirname(folder)

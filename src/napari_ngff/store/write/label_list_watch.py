@@ -1,4 +1,4 @@
-"""Calls listeners after the list of label images of an image was saved.
+"""Reads lists of label images, and calls listeners after one of them was saved.
 
 All changes of a hierarchy go through its transactions, so each list that this process
 saves is announced: by a save, a merge, a repair or a script.
@@ -10,13 +10,15 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.store.arrays.stored_objects import join_key
-from napari_ngff.store.limits import ATTRIBUTES_IN
+from napari_ngff.store.limits import ATTRIBUTES_IN, parse_json
 
 if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.location import Location
+    from napari_ngff.store.sources.source import Source
 
 ListListener = Callable[[str, str], Any]
 """A method that is called with the root of a hierarchy, and the path of the group whose
@@ -57,6 +59,24 @@ def announce_lists(root: str, keys: Iterable[str]) -> None:
                 listener = known()
                 if listener is not None:
                     listener(root, group)
+
+
+def read_list(source: Source, group: str) -> list[Any]:
+    """Read the list of label images of a group; [] where there is none.
+
+    Raises
+    ------
+    OSError
+        Where a document cannot be read: it may list something.
+    """
+    for name in ATTRIBUTES_IN.values():
+        raw = source.get(join_key(group, name))
+        with suppress(ValueError, KeyError, TypeError, AttributeError):
+            content = parse_json(raw or b"")
+            if name == "zarr.json":
+                content = content["attributes"].get("ome") or content["attributes"]
+            return list(content["labels"])
+    return []
 
 
 def image_of_list(top: Location, root: str, group: str) -> str | None:

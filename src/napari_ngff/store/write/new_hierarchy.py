@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from napari_ngff.errors import AccessError, TargetExistsError
 from napari_ngff.store.limits import NODE_DOCUMENTS
-from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.store.write.begin import begin_transaction
+from napari_ngff.store.write.folder_transaction import FolderTransaction
 from napari_ngff.store.write.fsync import FlushQueue
 from napari_ngff.store.write.named_errors import name_errors
 from napari_ngff.store.write.replace_file import write_whole
@@ -66,7 +65,7 @@ class NewHierarchy:
         self._flushing = FlushQueue()
 
     def __enter__(self) -> Self:
-        transaction = begin_transaction(FolderSource(str(self.target.parent)))
+        transaction = FolderTransaction(str(self.target.parent))
         try:
             # What a killed process left in this folder, before a new folder is made in
             # it.

@@ -28,10 +28,9 @@ from typing import IO, TYPE_CHECKING, Any, Self
 from napari_ngff.errors import ConflictError, UnsupportedError
 from napari_ngff.store.data_folder import data_folder
 from napari_ngff.store.limits import NODE_DOCUMENTS, parse_json
-from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.threads import share_work
-from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.file_lock import hold_if_possible, is_held
+from napari_ngff.store.write.folder_transaction import FolderTransaction
 from napari_ngff.store.write.fsync import flush_file
 from napari_ngff.store.write.named_errors import name_errors
 from napari_ngff.store.write.new_hierarchy import SINGLE, require_room
@@ -424,7 +423,7 @@ class PartialFolder:
             for folder, _, _ in os.walk(self.root):
                 # What a worker left that was killed while it wrote.
                 remove_left(folder)
-            parent = begin_transaction(FolderSource(str(self.target.parent)))
+            parent = FolderTransaction(str(self.target.parent))
             with parent.replace_tree(self.target.name) as tree:
                 tree.adopt_folder(f"{os.path.basename(self.path)}/new")
                 tree.commit()

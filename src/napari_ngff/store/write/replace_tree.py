@@ -18,11 +18,12 @@ import re
 import secrets
 import shutil
 import sys
+import threading
 import time
 import weakref
 from abc import abstractmethod
-from collections.abc import Sequence
-from contextlib import closing, nullcontext, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import IO, Any
 
@@ -30,10 +31,12 @@ from typing_extensions import override
 
 from napari_ngff.errors import ConflictError
 from napari_ngff.store.hierarchy.consolidated import update_copies
-from napari_ngff.store.limits import ATTRIBUTES_IN, parse_json
+from napari_ngff.store.limits import parse_json
+from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.exchange import exchange_paths
 from napari_ngff.store.write.file_lock import hold_file, hold_if_possible, is_held
 from napari_ngff.store.write.fsync import flush_all, flush_file, flush_folder
+from napari_ngff.store.write.label_list_watch import read_list
 from napari_ngff.store.write.named_errors import name_errors
 from napari_ngff.store.write.transaction import (
     NOTHING,
@@ -53,11 +56,41 @@ STALE = 3600
 
 
 class FolderChange(Transaction):
-    """A transaction of a folder, with what a replacement needs of it."""
+    """A transaction of a folder, with what a replacement needs of it.
 
-    @abstractmethod
+    Attributes
+    ----------
+    redirected
+        Path of a new tree that is made in place -> key of the folder aside.
+    moving
+        Held while a tree or an object is being renamed.
+    moves
+        Odd meanwhile.
+    """
+
+    def __init__(self, root: str) -> None:
+        super().__init__(root)
+        self.redirected: dict[str, str] = {}
+        self.moving = threading.Lock()
+        self.moves = 0
+
     def find_path(self, key: str) -> str:
-        """Return the path of an object, which may be aside; see `make_tree`."""
+        """Return the path of an object, which is aside in a tree that is redirected."""
+        # The path itself or something below it; "nuclei-2" is not below "nuclei".
+        for path, aside in self.redirected.items():
+            if key.startswith(path) and key[len(path) : len(path) + 1] in ("", "/"):
+                return f"{self.root}/{aside}{key[len(path) :]}"
+        return f"{self.root}/{key}"
+
+    @contextmanager
+    def mark_move(self) -> Iterator[None]:
+        """Mark a rename: readers read again what they read meanwhile."""
+        with self.moving:
+            self.moves += 1
+            try:
+                yield
+            finally:
+                self.moves += 1
 
     @abstractmethod
     def place_waiting(self) -> None:
@@ -81,13 +114,15 @@ class TreeReplacement(NewTree):
     documents
         Paths of groups and arrays whose copies in consolidated metadata change with
         the folder.
+    in_place
+        See `Transaction.replace_tree`.
 
     Attributes
     ----------
     new
         Path of the new folder, which the caller makes.
     key
-        Its path below the hierarchy's root.
+        Its path below the hierarchy's root; `path` where it is made in place.
 
     Raises
     ------
@@ -101,13 +136,12 @@ class TreeReplacement(NewTree):
         path: str,
         entry: str = "",
         documents: Sequence[str] = (),
+        *,
+        in_place: bool = False,
     ) -> None:
-        self._transaction, self._entry, self._documents = (
-            transaction,
-            entry,
-            list(documents),
-        )
-        self._adopted = ""
+        self._transaction, self._entry = transaction, entry
+        self._documents = list(documents)
+        self._adopted, self._is_placed = "", False
         self.place = transaction.find_path(path)
         parent, name = os.path.split(self.place)
         os.makedirs(parent, exist_ok=True)
@@ -126,8 +160,10 @@ class TreeReplacement(NewTree):
                 f"{self.place} is being made by another window or process. Try again"
                 " when that has ended, or choose another name."
             )
+        if in_place:
+            transaction.redirected[path] = self.key
+            self.key = path
 
-    @override
     def remove_old(
         self, successor: str = "", references: Sequence[tuple[str, str, str]] = ()
     ) -> None:
@@ -166,8 +202,8 @@ class TreeReplacement(NewTree):
             os.rename(self.new, self.place)
             flush_folder(os.path.dirname(self.place))
 
-    @override
     def adopt_folder(self, key: str) -> None:
+        """Use the folder at `key` as the new one."""
         folder = self._transaction.find_path(key)
         self._adopted = os.path.relpath(folder, os.path.dirname(self.place))
         # Before the rename, so that whoever recovers knows where the folder came from.
@@ -176,12 +212,21 @@ class TreeReplacement(NewTree):
 
     @override
     def commit(self, *, kept: str = "", expected: Revisions = NOTHING) -> None:
-        self.flush_new(kept)
-        self.swap_folders(kept, expected)
+        if self._is_placed:
+            # What was put since an earlier commit, which did not come to its end.
+            self._transaction.place_waiting()
+            return
+        self._flush_new(kept)
+        # Whoever saves objects of the old folder compares and renames in a turn, too.
+        with self._transaction.take_turn() if expected else nullcontext():
+            require_revisions(self._transaction, expected)
+            with self._transaction.mark_move():
+                self._swap_folders(kept)
+                self._transaction.redirected.pop(self.key, None)
+                self._is_placed = True
         self.flush_name()
 
-    def flush_new(self, kept: str = "") -> None:
-        """Flush the new folder; see `commit`."""
+    def _flush_new(self, kept: str) -> None:
         # The files of the new folder, flushed and renamed; then its folders, which have
         # their names.
         self._transaction.place_waiting()
@@ -194,13 +239,6 @@ class TreeReplacement(NewTree):
         # Before the swap: a reader must not take a copy of the old metadata for that of
         # the new folder.
         update_copies(self._transaction, self._documents, forgets=True)
-
-    def swap_folders(self, kept: str = "", expected: Revisions = NOTHING) -> None:
-        """Rename the new folder into its place; see `commit`."""
-        # Whoever saves objects of the old folder compares and renames in a turn, too.
-        with self._transaction.take_turn() if expected else nullcontext():
-            require_revisions(self._transaction, expected)
-            self._swap_folders(kept)
 
     def _swap_folders(self, kept: str) -> None:
         if not os.path.lexists(self.place):
@@ -256,10 +294,11 @@ class TreeReplacement(NewTree):
         """Finish or undo what was begun, and remove the folder aside."""
         if self._lock is not None:
             lock, self._lock = self._lock, None
-            # Else a later commit of the transaction would fail on files that are
-            # removed here.
-            new_key = self.new[len(self._transaction.root) + 1 :]
-            self._transaction.drop_waiting(new_key)
+            if not self._is_placed:
+                # Else a later commit of the transaction would fail on files that are
+                # removed here.
+                self._transaction.drop_waiting(self.key)
+                self._transaction.redirected.pop(self.key, None)
             _finish_folder(self._folder, self._transaction, self.place, lock)
 
 
@@ -383,7 +422,9 @@ def _finish_place(
     exists = os.path.lexists(place)
     if note.get("successor"):
         # While there are groups of both names, so that each reference leads to one.
-        is_listed = note["successor"] in _read_list(os.path.dirname(place))
+        is_listed = note["successor"] in read_list(
+            FolderSource(os.path.dirname(place)), ""
+        )
         _change_references(transaction, note["references"], back=not is_listed)
     if os.path.lexists(old):
         # Between two renames, where the system cannot swap.
@@ -499,17 +540,5 @@ def _is_complete(note: dict[str, Any], place: str) -> bool:
     # ``a/b`` is listed two folders above.
     for _ in entry.split("/"):
         group = os.path.dirname(group)
-    listed, successor = _read_list(group), note["successor"]
+    listed, successor = read_list(FolderSource(group), ""), note["successor"]
     return successor not in listed if successor else entry in listed
-
-
-def _read_list(group: str) -> list[Any]:
-    """Read a list of labels; [] where there is none."""
-    for name in ATTRIBUTES_IN.values():
-        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-            with open(f"{group}/{name}", encoding="utf-8") as file:
-                content = parse_json(file.read())
-            if name == "zarr.json":
-                content = content["attributes"].get("ome") or content["attributes"]
-            return list(content["labels"])
-    return []

@@ -60,14 +60,6 @@ class NewTree(ABC):
         self.close()
 
     @abstractmethod
-    def remove_old(self) -> None:
-        """Remove the old group; of labels, once they are in no list any more."""
-
-    @abstractmethod
-    def adopt_folder(self, key: str) -> None:
-        """Use all objects below `key` as the new group."""
-
-    @abstractmethod
     def commit(self, *, kept: str = "", expected: Revisions = NOTHING) -> None:
         """Replace the old group by the new one.
 
@@ -141,6 +133,8 @@ class Transaction(ABC):
         self._waiting: dict[str, WaitingObject[Any]] = {}
         self._expected: dict[str, Revision | None] = {}
         self._documents: dict[str, Buffer] = {}
+        # Keys of objects that were not saved, since other programs changed them.
+        self._conflicts: list[str] = []
         self._lock = threading.Lock()
 
     @property
@@ -164,7 +158,7 @@ class Transaction(ABC):
             Where the object has another revision already.
         """
         if self.find_revision(key) != revision:
-            raise ConflictError(conflict_text(f"{self.root}/{key}"))
+            raise conflict_error(self.root, [key])
         with self._lock:
             if key not in self._waiting:
                 self._expected[key] = revision
@@ -185,7 +179,6 @@ class Transaction(ABC):
         with self._lock:
             self._documents[key] = data
 
-    @abstractmethod
     def put(self, key: str, data: Buffer, secure: Secure | None = None) -> None:
         """Put a whole object, which waits for `commit`.
 
@@ -196,6 +189,16 @@ class Transaction(ABC):
         OSError
             Where writing fails in any other way, such as a full disk.
         """
+        # Outside of the lock: a server may take long to answer, and threads write at
+        # the same time.
+        before = self._revision_before(key)
+        self._add_waiting(
+            key, WaitingObject(self._stage_bytes(key, data), before, secure)
+        )
+
+    @abstractmethod
+    def _stage_bytes(self, key: str, data: Buffer) -> Any:
+        """Write the bytes of an object where they wait; return where that is."""
 
     def delete(self, key: str, secure: Secure | None = None) -> None:
         """Remove an object by the next `commit`; nothing if there is none."""
@@ -253,9 +256,14 @@ class Transaction(ABC):
 
     @abstractmethod
     def replace_tree(
-        self, path: str, entry: str = "", documents: Sequence[str] = ()
+        self,
+        path: str,
+        entry: str = "",
+        documents: Sequence[str] = (),
+        *,
+        in_place: bool = False,
     ) -> NewTree:
-        """Begin a new group or array that replaces the one at `path`.
+        """Begin a new group or array at `path`, which replaces the one that is there.
 
         Parameters
         ----------
@@ -266,6 +274,9 @@ class Transaction(ABC):
         documents
             Paths of groups and arrays whose copies in consolidated metadata change
             with it.
+        in_place
+            Whether objects that are put or read below `path` belong to the new group
+            from now on. Otherwise those below `NewTree.key` do.
 
         Raises
         ------
@@ -273,15 +284,6 @@ class Transaction(ABC):
             Where another process replaces it now.
         UnsupportedError
             Where the store cannot replace it in one step.
-        """
-
-    @abstractmethod
-    def make_tree(
-        self, path: str, entry: str = "", documents: Sequence[str] = ()
-    ) -> NewTree:
-        """Begin a new group or array at `path`; see `replace_tree`.
-
-        Objects that are put or read below `path` belong to the new group from now on.
         """
 
     def drop_waiting(self, path: str = "") -> None:
@@ -304,6 +306,12 @@ class Transaction(ABC):
             # One that waits is compared itself, by its revision.
             if key not in self._waiting and self.source.get(key) != data
         )
+
+    def _raise_conflicts(self) -> None:
+        with self._lock:
+            keys, self._conflicts = self._conflicts, []
+        if keys:
+            raise conflict_error(self.root, keys)
 
     @abstractmethod
     def recover(self, path: str) -> None:
@@ -347,11 +355,7 @@ def require_revisions(transaction: Transaction, expected: Revisions) -> None:
     """Raise ConflictError where an object has another revision than expected."""
     for key, revision in expected.items():
         if transaction.find_revision(key) != revision:
-            raise ConflictError(
-                f"{transaction.root}/{key} was changed by another program meanwhile."
-                " Nothing was replaced.",
-                remedy="Try again.",
-            )
+            raise conflict_error(transaction.root, [key])
 
 
 def replace_unchanged(
@@ -393,9 +397,10 @@ def replace_unchanged(
                     raise
 
 
-def conflict_text(place: str) -> str:
-    """Return the text of a conflict over an object."""
-    return (
-        f"{place} was changed by another program since it was read. It is left as it"
-        " is."
+def conflict_error(root: str, keys: Sequence[str]) -> ConflictError:
+    """Make the error about objects that other programs have changed."""
+    more = f", and so are others: {len(keys)} in all" if keys[1:] else ""
+    return ConflictError(
+        f"{root}/{keys[0]} was changed by another program since it was read. It is left"
+        f" as it is{more}."
     )

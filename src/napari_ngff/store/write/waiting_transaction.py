@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Protocol
 
 from typing_extensions import override
 
+from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.sources.source import Revision, Source, WrappedSource
 from napari_ngff.store.sources.zip_source import clip_range
+from napari_ngff.store.write.label_list_watch import announce_lists
 from napari_ngff.store.write.staged_objects import StagedObject, StagingFile
 from napari_ngff.store.write.transaction import (
     NOTHING,
     NewTree,
     Revisions,
-    Secure,
     Transaction,
     WaitingObject,
 )
@@ -92,14 +93,6 @@ class WaitingTree(NewTree):
         transaction.remove_below(key)
 
     @override
-    def remove_old(self) -> None:
-        self._transaction.remove_below(self._path)
-
-    @override
-    def adopt_folder(self, key: str) -> None:
-        self._transaction.move_folder(key, self.key)
-
-    @override
     def commit(self, *, kept: str = "", expected: Revisions = NOTHING) -> None:
         for object_key, revision in expected.items():
             self._transaction.expect_revision(object_key, revision)
@@ -118,6 +111,12 @@ class WaitingTree(NewTree):
         """Drop the new group if it was not committed."""
         if not self._committed:
             self._transaction.remove_below(self.key)
+
+    @override
+    def abandon(self) -> None:
+        """Remove it, with what a failed commit has stored of it."""
+        self.close()
+        self._transaction.take_back(self._path)
 
 
 class WaitingTransaction(Transaction):
@@ -172,12 +171,8 @@ class WaitingTransaction(Transaction):
     # Writing.
 
     @override
-    def put(self, key: str, data: Buffer, secure: Secure | None = None) -> None:
-        # Outside of the lock: a server may take long, and threads write into the file
-        # at the same time, each at its own position.
-        before = self._revision_before(key)
-        staged = self._stage.append_bytes(data)
-        self._add_waiting(key, WaitingObject(staged, before, secure))
+    def _stage_bytes(self, key: str, data: Buffer) -> StagedObject:
+        return self._stage.append_bytes(data)
 
     @override
     def put_document(self, key: str, data: Buffer) -> None:
@@ -203,20 +198,39 @@ class WaitingTransaction(Transaction):
             self.delete(key)
 
     @override
+    def replace_tree(
+        self,
+        path: str,
+        entry: str = "",
+        documents: Sequence[str] = (),
+        *,
+        in_place: bool = False,
+    ) -> WaitingTree:
+        above, _, name = path.rpartition("/")
+        # Beside, so that the old group can still be read while the new one is made.
+        key = path if in_place else join_key(above, f".{name}.new")
+        return WaitingTree(self, path, key, documents)
+
+    def take_back(self, path: str) -> None:
+        """Remove what a commit that failed has stored of a new group."""
+        # Of an archive nothing is stored, or all.
+
+    @override
     def take_turn(self) -> AbstractContextManager[None]:
         # No lock: the second of two commits has a conflict.
         return nullcontext()
 
     def _secure_all(self) -> None:
         known = [waiting.secure for waiting in list(self._waiting.values())]
-        for secure in dict.fromkeys(known):
-            if secure is not None:
-                secure()
+        for secure in filter(None, dict.fromkeys(known)):
+            secure()
 
-    def _forget_waiting(self) -> None:
-        """Drop all that waited."""
+    def _forget_saved(self) -> None:
+        """Drop all that waited, and announce the lists of labels in it."""
         with self._lock:
+            keys = tuple(self._waiting)
             for known in (self._waiting, self._expected, self._documents):
                 known.clear()
             # A new file: the old one disappears when the last reader of it has ended.
             self._stage = StagingFile(self.folder)
+        announce_lists(self.root, keys)
