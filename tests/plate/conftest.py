@@ -11,11 +11,11 @@ from napari_ngff.store.sources.folder_source import FolderSource
 def reads(monkeypatch):
     """Keys that were read from folders."""
     keys = []
-    read = FolderSource.get
+    read = FolderSource.read
 
     def counted(self, key, *arguments):
         keys.append(key)
         return read(self, key, *arguments)
 
-    monkeypatch.setattr(FolderSource, "get", counted)
+    monkeypatch.setattr(FolderSource, "read", counted)
     return keys

@@ -133,7 +133,7 @@ def test_errors_of_the_source_stay_what_they_are(source, monkeypatch):
     def refuse(self, key, *arguments):
         raise AccessError("not yours")
 
-    monkeypatch.setattr(FolderSource, "get", refuse)
+    monkeypatch.setattr(FolderSource, "read", refuse)
     with pytest.raises(AccessError, match="not yours"):
         call(bounded_works.read_twice, source, "object")
     monkeypatch.undo()

@@ -97,14 +97,14 @@ def stored(root, path, level=0):
 
 
 def test_the_map_is_there_after_one_read(root, viewer, monkeypatch):
-    read = FolderSource.get
+    read = FolderSource.read
     keys = []
 
     def counted(self, key, *arguments):
         keys.append(key)
         return read(self, key, *arguments)
 
-    monkeypatch.setattr(FolderSource, "get", counted)
+    monkeypatch.setattr(FolderSource, "read", counted)
     browser = browse(viewer, root)
     assert len(browser.map.wells) == 11
     assert [a.id for a in browser.acquisitions] == [0]

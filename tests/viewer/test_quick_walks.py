@@ -90,14 +90,14 @@ def without(root, well, keep):
 @contextmanager
 def reading():
     """Note the keys that are read from folders."""
-    keys, read = [], FolderSource.get
+    keys, read = [], FolderSource.read
 
     def noted(self, key, *arguments):
         keys.append(key)
         return read(self, key, *arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FolderSource, "get", noted)
+        patch.setattr(FolderSource, "read", noted)
         yield keys
 
 

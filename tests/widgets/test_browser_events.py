@@ -160,14 +160,14 @@ def test_cancel_gives_up_what_is_read(viewer, dock, qtbot, monkeypatch):
     qtbot.waitUntil(lambda: shows(dock, "A/1", "0"), timeout=PATIENCE)
     qtbot.waitUntil(lambda: not dock.cancel.isVisible(), timeout=PATIENCE)
     go_on = threading.Event()
-    get = FolderSource.get
+    get = FolderSource.read
 
     def slow(self, key, *part):
         if key.startswith("C/4"):
             assert go_on.wait(60)
         return get(self, key, *part)
 
-    monkeypatch.setattr(FolderSource, "get", slow)
+    monkeypatch.setattr(FolderSource, "read", slow)
     place = dock.map.rectOf("C/4").center()
     QTest.mouseClick(dock.map.viewport(), LEFT, Qt.KeyboardModifier.NoModifier, place)
     qtbot.waitUntil(dock.cancel.isVisible, timeout=PATIENCE)

@@ -366,13 +366,13 @@ def test_files_are_not_read_in_the_main_thread(viewer, tmp_path, monkeypatch):
     where = write_plate(tmp_path / "p.ome.zarr", grid=(16, 24), fields=1)
     node = open_node(where)
     threads = set()
-    get = FolderSource.get
+    get = FolderSource.read
 
     def noting(source, key, *part):
         threads.add(threading.current_thread())
         return get(source, key, *part)
 
-    monkeypatch.setattr(FolderSource, "get", noting)
+    monkeypatch.setattr(FolderSource, "read", noting)
     dock = show_browser(viewer)
     session_of(viewer).browse(node)
     until(lambda: len(dock.map.state.pictures) == 384)

@@ -51,13 +51,13 @@ def folder(sample, tmp_path):
 def reads(monkeypatch):
     """Count how often each object is read."""
     counted = Counter()
-    get = FolderSource.get
+    get = FolderSource.read
 
     def counting(source, key, *part):
         counted[key] += 1
         return get(source, key, *part)
 
-    monkeypatch.setattr(FolderSource, "get", counting)
+    monkeypatch.setattr(FolderSource, "read", counting)
     return counted
 
 

@@ -389,14 +389,14 @@ def sections_of(layer, number):
 @pytest.fixture
 def slow_reads(monkeypatch):
     """Let chunks of local files take their time, and the window not wait for them."""
-    get = FolderSource.get
+    get = FolderSource.read
 
     def get_slowly(self, key, *arguments):
         if key.rpartition("/")[2].isdecimal():
             time.sleep(DELAY)
         return get(self, key, *arguments)
 
-    monkeypatch.setattr(FolderSource, "get", get_slowly)
+    monkeypatch.setattr(FolderSource, "read", get_slowly)
     monkeypatch.setattr(pixel_fetcher, "WAIT", 0.01)
     monkeypatch.setattr(pixel_fetcher, "WAIT_TOGETHER", 0.015)
     monkeypatch.setattr(volume_fit, "CAMERA_REST", 0.05)

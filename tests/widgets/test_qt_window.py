@@ -340,14 +340,14 @@ class Reads:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.keys: list[str] = []
-        get = FolderSource.get
+        get = FolderSource.read
 
         def noted(source: FolderSource, key: str, *part: Any) -> Any:
             if part != (0, 1):  # a byte: only whether it is there
                 self.keys.append(key)
             return get(source, key, *part)
 
-        monkeypatch.setattr(FolderSource, "get", noted)
+        monkeypatch.setattr(FolderSource, "read", noted)
 
     def metadata(self) -> list[str]:
         return [key for key in self.keys if key.endswith(("zarr.json", ".zattrs"))]

@@ -56,7 +56,7 @@ def write_cells(folder, codec):
 @pytest.fixture
 def threads(monkeypatch):
     """Threads that read chunks, each of which takes its time."""
-    get, found = FolderSource.get, set()
+    get, found = FolderSource.read, set()
 
     def get_slowly(self, key, *arguments):
         if key.rpartition("/")[2].isdecimal():
@@ -64,7 +64,7 @@ def threads(monkeypatch):
             time.sleep(DELAY)
         return get(self, key, *arguments)
 
-    monkeypatch.setattr(FolderSource, "get", get_slowly)
+    monkeypatch.setattr(FolderSource, "read", get_slowly)
     yield found
     until(lambda: not local_fetcher.is_busy)
 

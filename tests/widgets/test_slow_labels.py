@@ -17,6 +17,7 @@ from journals import discard_edits
 from mouse import camera, canvas, pump, until
 from napari_ngff.store.arrays.region_read import cache
 from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.source import Blob
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.streaming import pixel_fetcher
 from napari_ngff.viewer.streaming.streamed_levels import are_pixels_coming
@@ -71,14 +72,14 @@ def write_cells(folder, codec):
 @pytest.fixture
 def slow_disk(monkeypatch):
     """A disk that takes its time for each chunk of labels."""
-    get = FolderSource.get
+    get = FolderSource.read
 
     def get_slowly(self, key, *arguments):
         if "nuclei" in key and key.rpartition("/")[2].isdecimal():
             pass_gate()
         return get(self, key, *arguments)
 
-    monkeypatch.setattr(FolderSource, "get", get_slowly)
+    monkeypatch.setattr(FolderSource, "read", get_slowly)
 
 
 @pytest.fixture(scope="module")
@@ -267,18 +268,19 @@ def test_strokes_on_coarse_labels_stay_when_the_true_ones_come(viewer, labels):
 def test_labels_that_cannot_be_decoded_are_reported_once_and_read_again(
     viewer, labels, monkeypatch, reported
 ):
-    get = FolderSource.get
+    get = FolderSource.read
 
     def get_rubbish(self, key, *arguments):
-        data = get(self, key, *arguments)
-        return b"rubbish" if "nuclei" in key and key[-1].isdecimal() else data
+        blob = get(self, key, *arguments)
+        is_chunk = "nuclei" in key and key[-1].isdecimal()
+        return Blob(b"rubbish") if is_chunk else blob
 
-    monkeypatch.setattr(FolderSource, "get", get_rubbish)
+    monkeypatch.setattr(FolderSource, "read", get_rubbish)
     look(viewer, 1300, 1300)
     until(lambda: reported and not are_pixels_coming())
     pump(200)
     assert len([one for one in reported if "incorrect header" in str(one)]) == 1
-    monkeypatch.setattr(FolderSource, "get", get)
+    monkeypatch.setattr(FolderSource, "read", get)
     for place in (500, 1300):
         look(viewer, place, place)
         until(lambda: is_whole(labels))

@@ -31,7 +31,7 @@ TRUTH = [pixels_of(level) for level in range(LEVELS)]
 @pytest.fixture
 def readers(monkeypatch):
     """Threads that read chunks, each of which takes its time."""
-    get, found = FolderSource.get, set()
+    get, found = FolderSource.read, set()
 
     def get_slowly(self, key, *arguments):
         if "/c/" in key:
@@ -39,7 +39,7 @@ def readers(monkeypatch):
             time.sleep(0.005)
         return get(self, key, *arguments)
 
-    monkeypatch.setattr(FolderSource, "get", get_slowly)
+    monkeypatch.setattr(FolderSource, "read", get_slowly)
     return found
 
 

@@ -79,14 +79,14 @@ def joiners(monkeypatch):
 @pytest.fixture(params=["server", "disk"])
 def cells(request, viewer, tmp_path, monkeypatch):
     """Two layers of an image, at rest, whose chunks come when the gate is open."""
-    get = FolderSource.get
+    get = FolderSource.read
 
     def get_later(self, key, *arguments):
         if request.param == "disk" and key.rpartition("/")[2].isdecimal():
             gate.wait(PATIENCE)
         return get(self, key, *arguments)
 
-    monkeypatch.setattr(FolderSource, "get", get_later)
+    monkeypatch.setattr(FolderSource, "read", get_later)
     if request.param == "server":
         pytest.importorskip("aiohttp", reason="needs the extra [remote]")
     write_cells(tmp_path / "cells.ome.zarr")

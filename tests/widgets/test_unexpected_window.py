@@ -33,14 +33,14 @@ def stack(viewer, tmp_path, monkeypatch):
 
 @pytest.fixture
 def codecs(monkeypatch):
-    failing, get = [], FolderSource.get
+    failing, get = [], FolderSource.read
 
     def get_or_fail(source, key, *part):
         if failing and "/c/" in key:
             raise failing[0]
         return get(source, key, *part)
 
-    monkeypatch.setattr(FolderSource, "get", get_or_fail)
+    monkeypatch.setattr(FolderSource, "read", get_or_fail)
     monkeypatch.setattr(volume_slicing, "READ_AT_ONCE", 1)
     monkeypatch.setattr(volume_slicing, "DRAWN_AT_ONCE", 1)
     monkeypatch.setattr(volume_fit, "CAMERA_REST", 0.02)

@@ -25,7 +25,7 @@ DEPTH, SIZE = 8, 512
 @pytest.fixture
 def readers(monkeypatch):
     """Threads that read chunks of labels, each of which takes its time."""
-    get, found = FolderSource.get, set()
+    get, found = FolderSource.read, set()
 
     def get_slowly(self, key, *arguments):
         if "/c/" in key and "labels" in key:
@@ -33,7 +33,7 @@ def readers(monkeypatch):
             time.sleep(0.02)
         return get(self, key, *arguments)
 
-    monkeypatch.setattr(FolderSource, "get", get_slowly)
+    monkeypatch.setattr(FolderSource, "read", get_slowly)
     return found
 
 

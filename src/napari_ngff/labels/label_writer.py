@@ -496,7 +496,7 @@ class LabelWriter:
         """
         source = self.transaction.source
         # First, since it opens an archive again that another program replaced.
-        self.transaction.find_revision(self.arrays[0].path)
+        self.transaction.refresh()
         try:
             arrays = [open_array(source, a.path, a.zarr_format) for a in self.arrays]
         except NodeNotFoundError:

@@ -21,15 +21,15 @@ from time import monotonic, sleep
 from typing import IO, TYPE_CHECKING, Any
 
 import psutil
+from typing_extensions import override
 
 from napari_ngff.errors import CorruptDataError, OMEZarrError
 from napari_ngff.store.arrays.stored_objects import read_bounded
 from napari_ngff.store.limits import size_text
+from napari_ngff.store.sources.source import Blob, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from napari_ngff.store.sources.source import Source
 
 MARGIN = 96 << 20
 """Bytes of memory that any call may take."""
@@ -235,12 +235,15 @@ def _answer_question(
     if length == NAMES:
         return source.list_names(key)
     if start is None:
-        return read_bounded(source, key, most)
+        blob = read_bounded(source, key, most)
+        return None if blob is None else blob.data
     return source.get(key, start, length)
 
 
-class _AskedSource:
+class _AskedSource(Source):
     """In the other process: a source whose objects are asked for, during one call."""
+
+    name = ""
 
     def __init__(
         self, answers: IO[bytes], name: str, known: Mapping[str, bytes | None]
@@ -251,14 +254,19 @@ class _AskedSource:
         self._is_open = True
         self._turn = threading.Lock()
 
-    def get(
+    @override
+    def read(
         self, key: str, start: int | None = None, length: int | None = None
-    ) -> bytes | None:
-        if key in self._known:
-            return self._known[key]
-        data: bytes | None = self._ask(key, start, length)
-        return data
+    ) -> Blob | None:
+        known = key in self._known
+        data = self._known[key] if known else self._ask(key, start, length)
+        return None if data is None else Blob(data)
 
+    @override
+    def find_revision(self, key: str) -> None:
+        """Return None: the process that was asked compares them."""
+
+    @override
     def list_names(self, prefix: str) -> tuple[str, ...] | None:
         names: tuple[str, ...] | None = self._ask(prefix, None, NAMES)
         return names

@@ -34,7 +34,7 @@ from napari_ngff.errors import (
 from napari_ngff.store.arrays import chunked_array as module
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.store.sources.source import Revision, Source
+from napari_ngff.store.sources.source import Blob, Revision, Source
 from patience import PATIENCE
 
 SHAPE, CHUNKS, SHARDS = (13, 17), (4, 5), (8, 15)
@@ -62,27 +62,26 @@ V3_CODECS = {
 }
 
 
-class MemorySource:
+class MemorySource(Source):
     """What a zarr MemoryStore holds; counts its reads."""
 
     name = "memory"
-    problems = ()
+    concurrency = 4
 
     def __init__(self, concurrency=4):
         self.objects = {}
         self.concurrency = concurrency
         self.reads = []
 
-    def get(self, key, start=None, length=None):
+    def read(self, key, start=None, length=None):
         self.reads.append(key)
         found = self.objects.get(key)
         if found is None:
             return None
-        data = found.to_bytes()
-        if start is None:
-            return data
+        data, revision = found.to_bytes(), self.find_revision(key)
+        start = start or 0
         start = max(0, start + len(data)) if start < 0 else start
-        return data[start : None if length is None else start + length]
+        return Blob(data[start : None if length is None else start + length], revision)
 
     def find_revision(self, key):
         found = self.objects.get(key)
@@ -647,13 +646,13 @@ def test_shard_index_without_checksum_may_point_anywhere():
     for key in [key for key in source.objects if "/c/" in key]:
         source.put(key, source.get(key)[:-4])
     whole = source.get("a/c/0/0")
-    get = source.get
+    read_part = source.read
 
     def sober(key, start=None, length=None):
         assert length is None or length < 2**20
-        return get(key, start, length)
+        return read_part(key, start, length)
 
-    source.get = sober
+    source.read = sober
     for offset, length in ((2**63, 10), (0, 2**62), (10**6, 10), (0, 0), (3, 7)):
         numbers = np.array([offset, length], "<u8").tobytes()
         source.put("a/c/0/0", whole[:-96] + numbers + whole[-80:])
@@ -746,14 +745,14 @@ def test_array_deleted_while_open(tmp_path, zarr_format):
 
 def test_unreadable_chunk_is_an_error_of_that_chunk():
     _, ours, source = make()
-    get = source.get
+    read = source.read
 
     def refuse(key, start=None, length=None):
         if key == "a/c/1/1":
             raise PermissionError("not yours")
-        return get(key, start, length)
+        return read(key, start, length)
 
-    source.get = refuse
+    source.read = refuse
     errors = []
     ours.read(((0, 13), (0, 17)), errors.append)
     assert [error.key for error in errors] == ["a/c/1/1"]
@@ -848,14 +847,14 @@ def test_reading_inside_reading_threads_does_not_hang():
     module.cache.limit = 0
     array, outer, source = make(shape=(32, 32), chunks=(8, 8), source=MemorySource(2))
     values = array[...]
-    get = source.get
+    read = source.read
 
     def nested(key, start=None, length=None):
         time.sleep(0.002)
         inner[...]
-        return get(key, start, length)
+        return read(key, start, length)
 
-    source.get = nested
+    source.read = nested
     done = []
     threads = [
         threading.Thread(target=lambda: done.append(outer[...]), daemon=True)
@@ -880,7 +879,7 @@ def test_an_unexpected_error_stops_every_thread():
             raise ZeroDivisionError
         time.sleep(0.001)
 
-    source.get = fail
+    source.read = fail
     with pytest.raises(ZeroDivisionError):
         ours[...]
     assert len(source.reads) < 500  # of 1024
@@ -897,14 +896,14 @@ def test_one_broken_chunk_is_enough_without_on_error():
 
 def test_remote_sources_are_read_many_at_once():
     _, ours, source = make(shape=(32, 32), chunks=(8, 8), source=MemorySource(16))
-    get = source.get
+    read = source.read
     everybody = threading.Barrier(16, timeout=PATIENCE)
 
     def slow(key, start=None, length=None):
         everybody.wait()
-        return get(key, start, length)
+        return read(key, start, length)
 
-    source.get = slow
+    source.read = slow
     assert ours[...].shape == (32, 32)
 
 

@@ -460,14 +460,14 @@ def test_large_chunks_without_shards_need_smaller_ones(sample, tmp_path, monkeyp
 def test_each_document_is_read_once(sample, monkeypatch):
     path = sample("plate", "0.5")
     reads = Counter()
-    get = FolderSource.get
+    get = FolderSource.read
 
     def counted(self, key, *part):
         reads[key] += 1
         return get(self, key, *part)
 
     node = open_node(path)
-    monkeypatch.setattr(FolderSource, "get", counted)
+    monkeypatch.setattr(FolderSource, "read", counted)
     assert list(check_hierarchy(node)) == []
     keys = {str(p.relative_to(path)) for p in path.rglob("zarr.json")}
     assert set(reads) == keys - {"zarr.json"}

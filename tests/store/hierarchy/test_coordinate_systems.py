@@ -288,13 +288,13 @@ def test_a_turned_grid_is_refused(tmp_path):
 def keys(monkeypatch):
     """Keys of all objects that are read."""
     asked = []
-    original = FolderSource.get
+    original = FolderSource.read
 
     def get(self, key, start=None, length=None):
         asked.append(key)
         return original(self, key, start, length)
 
-    monkeypatch.setattr(FolderSource, "get", get)
+    monkeypatch.setattr(FolderSource, "read", get)
     return asked
 
 

@@ -15,7 +15,7 @@ from napari_ngff.store.sources.kept_chunks import (
     keep_chunks,
 )
 from napari_ngff.store.sources.remote_source import RemoteSource
-from napari_ngff.store.sources.source import TaggedBytes
+from napari_ngff.store.sources.source import Blob, Revision
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from plates import pixels, write_image
 from range_server import serving_ranges
@@ -135,7 +135,7 @@ def test_what_needs_a_login_is_kept_where_the_user_wants_that(
 
 def test_what_is_too_large_is_not_kept(files):
     chunks = KeptChunks(files, keeps_private=True)
-    chunks.keep("a", TaggedBytes(bytes(files.limit // 16 + 1), '"1"'))
+    chunks.keep("a", Blob(bytes(files.limit // 16 + 1), Revision.of_tag('"1"')))
     assert names_of(files) == []
 
 

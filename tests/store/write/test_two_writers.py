@@ -194,10 +194,10 @@ def test_what_comes_while_a_chunk_is_saved_for_the_first_time_stays(
     add(canvas, Edit(Mask(runs), (0, 1), (), 10))
     put, others = ArrayWriter._put_object, [np.full(CHUNKS, LEAST, "u2")]
 
-    def put_after_another(writer, seen, data):
+    def put_after_another(writer, *seen):
         if others:
             rewrite(place, (0, 0), others.pop())
-        return put(writer, seen, data)
+        return put(writer, *seen)
 
     monkeypatch.setattr(ArrayWriter, "_put_object", put_after_another)
     assert "changed by another" in labels.save().refused[0]

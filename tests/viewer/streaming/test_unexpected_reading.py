@@ -122,14 +122,14 @@ def loop(monkeypatch, unexpected):
     monkeypatch.setattr(volume_slicing, "READ_AT_ONCE", 1)
     monkeypatch.setattr(volume_slicing, "DRAWN_AT_ONCE", 1)
     monkeypatch.setattr(pixel_fetcher, "WAIT", 0.0)
-    get = FolderSource.get
+    get = FolderSource.read
 
     def get_slowly(source, key, *part):
         if "/c/" in key:
             time.sleep(0.003)
         return get(source, key, *part)
 
-    monkeypatch.setattr(FolderSource, "get", get_slowly)
+    monkeypatch.setattr(FolderSource, "read", get_slowly)
     yield loop
     loop.finish()
     notification_manager.records.clear()
@@ -272,14 +272,14 @@ class Outage:
     """Chunks cannot be reached for a while."""
 
     def __init__(self, monkeypatch):
-        self.is_on, get = False, FolderSource.get
+        self.is_on, get = False, FolderSource.read
 
         def get_or_fail(source, key, *part):
             if self.is_on and "/c/" in key:
                 raise self.error_of(key)
             return get(source, key, *part)
 
-        monkeypatch.setattr(FolderSource, "get", get_or_fail)
+        monkeypatch.setattr(FolderSource, "read", get_or_fail)
 
     error_of = staticmethod(lambda key: AccessError(f"{key}: no answer", remedy=AGAIN))
 

@@ -152,4 +152,5 @@ def is_current(source: Source, state: Any) -> bool:
 
 def numbers_of(revision: Revision | None) -> list[int] | None:
     """Convert a revision into what JSON returns for it."""
-    return None if revision is None else revision.numbers
+    # Not of a server, which is not asked for each object.
+    return None if revision is None or revision.tag else revision.numbers

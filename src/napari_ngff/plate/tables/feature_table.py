@@ -20,7 +20,6 @@ from napari_ngff.store.limits import ATTRIBUTES_IN, parse_object
 from napari_ngff.store.sources.read_ahead import is_remote
 from napari_ngff.store.write.begin import (
     begin_transaction,
-    find_revision,
     why_not_written,
 )
 
@@ -112,7 +111,7 @@ def write_table(
     except BaseException:
         transaction.drop_waiting()
         raise
-    return find_revision(source, expected[0])
+    return source.ask_revision(expected[0])
 
 
 def _add_to_list(transaction: Transaction, node: Node, name: str) -> None:
@@ -200,7 +199,7 @@ def write_tables(
             return None
         group, key = groups[path], key_of(groups[path], name)
         # First: what is saved while it is compared is a conflict.
-        expected = key, find_revision(source, key)
+        expected = key, source.ask_revision(key)
         version = "0.4" if group.zarr_format == 2 else "0.5"
         region = _find_region(group, name, attributes)
         marked = {**attributes, **region, MADE_HERE: True}

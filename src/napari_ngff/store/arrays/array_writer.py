@@ -26,9 +26,10 @@ from napari_ngff.store.arrays.chunk_layout import ABSENT, ArrayLayout, Shape
 from napari_ngff.store.arrays.chunked_array import ChunkedArray, make_array
 from napari_ngff.store.arrays.encoding import ChunkEncoder, encode_shard
 from napari_ngff.store.arrays.stored_objects import DOCUMENTS, ArrayObjects, join_key
+from napari_ngff.store.write.transaction import conflict_error
 
 if TYPE_CHECKING:
-    from napari_ngff.store.sources.source import Revision
+    from napari_ngff.store.sources.source import Blob, Revision
     from napari_ngff.store.write.transaction import Secure, Transaction
 
 Array = npt.NDArray[Any]
@@ -69,9 +70,6 @@ class EncodedVoxels:
         part = chunk[tuple(map(slice, self.shape))]
         return part.astype(self.layout.dtype.newbyteorder("="))
 
-
-Seen = tuple[str, "Revision | None"]
-"""Key of an object, and the revision in which it was read."""
 
 Keep = Callable[["Shape", "Array | EncodedVoxels"], None]
 """Called with the position of a cell and its voxels before they are overwritten."""
@@ -219,41 +217,40 @@ class ArrayWriter:
             Where it cannot be written.
         """
         key = self.unit_key(unit)
-        # Before the object is read: a change in between is then a conflict.
-        before = self.transaction.find_revision(key)
+        self.transaction.refresh()
+        blob = self._read_unit(unit)
+        before = None if blob is None else blob.revision
         if expected is not True and before != expected:
-            raise ConflictError(
-                f"{self.transaction.root}/{key} was changed by another program since it"
-                " was read. It is left as it is."
-            )
+            raise conflict_error(self.transaction.root, [key])
         # Also after an error: by then the voxels may have been given to `keep`.
         self.revisions[key] = before
-        changed = self._update_unit((key, before), unit, cells, change)
+        changed = self._update_unit(key, blob, cells, change)
         # What was changed waits now, and this is the revision it will have. The next
         # save compares with it.
         now = self.transaction.find_revision(key) if changed else before
         self.revisions[key] = now
         return changed
 
-    def _put_object(self, seen: Seen, data: bytes | None) -> None:
-        key, before = seen
+    def _put_object(
+        self, key: str, before: Revision | None, data: bytes | None
+    ) -> None:
         # A folder that was moved meanwhile must not be made again with some chunks.
         if not self._objects.is_present():
             raise self._missing_error()
         self.transaction.expect_document(self._document, self._raw)
-        self.transaction.expect_revision(key, before)
+        self.transaction.note_revision(key, before)
         if data is None:
             self.transaction.delete(key, self._secure)
         else:
             self.transaction.put(key, data, self._secure)
 
-    def _read_unit(self, unit: Shape) -> bytes | None:
+    def _read_unit(self, unit: Shape) -> Blob | None:
         """Read a unit; None where the array exists and has no such object."""
-        data = self._objects.read_object(unit)
-        if data is None and not self._objects.is_present():
+        blob = self._objects.read_object(unit)
+        if blob is None and not self._objects.is_present():
             # Otherwise fill values would be kept as what was there before.
             raise self._missing_error()
-        return data
+        return blob
 
     def _keep_before(self, cell: Shape, data: bytes | None) -> None:
         """Pass the voxels that are about to be overwritten to `keep`."""
@@ -272,23 +269,19 @@ class ArrayWriter:
         self._keep(cell, encoded if packed else encoded.decode_voxels())
 
     def _update_unit(
-        self,
-        seen: Seen,
-        unit: Shape,
-        cells: Iterable[Shape],
-        change: Change,
+        self, key: str, blob: Blob | None, cells: Iterable[Shape], change: Change
     ) -> bool:
-        index, ndim = self.array.layout.index, len(unit)
+        index, ndim = self.array.layout.index, self.array.ndim
         # Without shards a unit has one chunk, itself.
         grid = (1,) * ndim if index is None else index.grid
         # Other chunks of a shard are copied as stored: only changed ones are decoded
         # and encoded.
-        chunks = self._split_unit(seen[0], unit)
+        chunks = {} if blob is None else self._split_unit(key, blob.data)
         changed = False
         for cell in cells:
             within = tuple(i % n for i, n in zip(cell, grid, strict=True))
             old = chunks.get(within)
-            chunk, box = self._decode_chunk(seen[0], old), self.cell_box(cell)
+            chunk, box = self._decode_chunk(key, old), self.cell_box(cell)
             if not change(box, chunk[slice_inside(box, box)]):
                 continue
             self._keep_before(cell, old)
@@ -300,17 +293,15 @@ class ArrayWriter:
                 chunks[within] = data
         if changed:
             whole = chunks.get((0,) * ndim)
-            self._put_object(seen, encode_shard(index, chunks) if index else whole)
+            data = encode_shard(index, chunks) if index else whole
+            self._put_object(key, None if blob is None else blob.revision, data)
         return changed
 
-    def _split_unit(self, key: str, unit: Shape) -> dict[Shape, bytes]:
+    def _split_unit(self, key: str, data: bytes) -> dict[Shape, bytes]:
         """Split a unit into its chunks, which stay encoded."""
         grid = self.array.layout.index
-        data = self._read_unit(unit)
-        if data is None:
-            return {}
         if grid is None:
-            return {(0,) * len(unit): data}
+            return {(0,) * self.array.ndim: data}
         # The specification of `sharding_indexed` puts the index at the end unless
         # `index_location` says "start".
         head = slice(0, grid.nbytes) if grid.at_start else slice(-grid.nbytes, None)

@@ -208,7 +208,8 @@ class RegionRead:
         """Decode the bytes of a chunk; return it, and what it is named now."""
         index = self.layout.index
         if index is None or shard is None:
-            data = self.objects.read_object(cell)
+            blob = self.objects.read_object(cell)
+            data = None if blob is None else blob.data
             if data is None:
                 self._missing = True
         else:

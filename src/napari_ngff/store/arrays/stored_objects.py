@@ -13,14 +13,14 @@ from napari_ngff.errors import ChunkError, CorruptDataError
 from napari_ngff.store.arrays.parse_array import IndirectError, parse_array
 from napari_ngff.store.limits import check_index
 from napari_ngff.store.lru_cache import ByteCache
-from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.store.sources.source import Revision, Source, TaggedBytes
+from napari_ngff.store.threads import LOCAL_CONCURRENCY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.chunk_layout import ArrayLayout, Shape
+    from napari_ngff.store.sources.source import Blob, Revision, Source
 
 DOCUMENTS = {3: "zarr.json", 2: ".zarray"}
 """Name of an array's metadata document by Zarr format, the likelier first."""
@@ -135,7 +135,7 @@ class ArrayObjects:
         except IndirectError:
             return False
 
-    def read_object(self, position: Shape) -> bytes | None:
+    def read_object(self, position: Shape) -> Blob | None:
         """Read an object; None where there is none.
 
         Raises
@@ -146,21 +146,21 @@ class ArrayObjects:
         keys = self.layout.keys
         separator = self._separator  # once: another thread may find it out meanwhile
         # Without a separator `make_key` takes ".", the default of Zarr v2.
-        data = self._read_bounded(keys.make_key(position, separator))
+        blob = self._read_bounded(keys.make_key(position, separator))
         if keys.separator or separator or len(position) < 2:
-            return data
+            return blob
         # Zarr v2 means "." where nothing is said, and yet there are files of OME-Zarr
         # 0.2 and later with nested folders and without the word. The first chunk
         # that is found decides.
-        if data is not None:
+        if blob is not None:
             self._separator = "."
-            return data
-        data = self._read_bounded(keys.make_key(position, "/"))
-        if data is not None:
+            return blob
+        blob = self._read_bounded(keys.make_key(position, "/"))
+        if blob is not None:
             self._separator = "/"
-        return data
+        return blob
 
-    def _read_bounded(self, key: str) -> bytes | None:
+    def _read_bounded(self, key: str) -> Blob | None:
         most = max(LARGE, self.layout.most_stored)
         return read_bounded(self.source, join_key(self.path, key), most)
 
@@ -186,14 +186,14 @@ class ArrayObjects:
         check_index(layout.nbytes)
         # Negative: bytes from the end of the object, whose size need not be known.
         start = 0 if layout.at_start else -layout.nbytes
-        data = self.source.get(key, start, layout.nbytes)
-        if data is None:
+        blob = self.source.read(key, start, layout.nbytes)
+        if blob is None:
             return None
         try:
-            index = layout.decode_index(data)
+            index = layout.decode_index(blob.data)
         except CorruptDataError as error:
             raise CorruptDataError(f"the shard's index {error}") from error
-        chunks = ShardChunks(revision, index, _tag_of(data))
+        chunks = ShardChunks(revision, index, blob.tag)
         indexes.put((token, position), chunks, index.nbytes)
         return chunks
 
@@ -219,9 +219,10 @@ class ArrayObjects:
             if self._is_replaced(shard, key, chunks, None):
                 return None
             raise CorruptDataError(f"the shard's index states {length} bytes")
-        data = self.source.get(key, offset, length)
-        if self._is_replaced(shard, key, chunks, data):
+        blob = self.source.read(key, offset, length)
+        if self._is_replaced(shard, key, chunks, blob):
             return None
+        data = None if blob is None else blob.data
         if data is None or len(data) < length:
             # Servers state no ETag for a part behind the end; for the index they do.
             indexes.drop((self.token, shard))
@@ -232,7 +233,7 @@ class ArrayObjects:
         return data
 
     def _is_replaced(
-        self, shard: Shape, key: str, chunks: ShardChunks, data: bytes | None
+        self, shard: Shape, key: str, chunks: ShardChunks, blob: Blob | None
     ) -> bool:
         """Return whether a shard is another one than that whose index was read.
 
@@ -240,12 +241,12 @@ class ArrayObjects:
         ----------
         key
             Of the shard, in the source.
-        data
+        blob
             What was read of it since; None for nothing.
         """
         if self.source.find_revision(key) != chunks.revision:
             return True
-        tag = _tag_of(data)
+        tag = "" if blob is None else blob.tag
         if not tag or not chunks.tag or tag == chunks.tag:
             return False
         # A server is not asked for revisions: the index would be used again.
@@ -253,7 +254,7 @@ class ArrayObjects:
         return True
 
 
-def read_bounded(source: Source, key: str, most: int) -> bytes | None:
+def read_bounded(source: Source, key: str, most: int) -> Blob | None:
     """Read an object; None where there is none.
 
     Raises
@@ -261,21 +262,14 @@ def read_bounded(source: Source, key: str, most: int) -> bytes | None:
     CorruptDataError
         Where it has more than `most` bytes.
     """
-    if isinstance(source, FolderSource):
+    if source.concurrency > LOCAL_CONCURRENCY:
+        blob = source.read(key)
+    else:
         # One byte more shows that it is too large, without asking for its size.
-        data = source.get(key, 0, most + 1)
-        if data is None or len(data) <= most:
-            return data
-    revision = source.find_revision(key)
-    # A source that knows no revisions states no size either: such objects are read
-    # whatever their size.
-    if isinstance(revision, Revision) and revision.size > most:
-        raise CorruptDataError(f"it has {revision.size} bytes, more than belong there")
-    return source.get(key)
-
-
-def _tag_of(data: bytes | None) -> str:
-    return data.tag if isinstance(data, TaggedBytes) else ""
+        blob = source.read(key, 0, most + 1)
+    if blob is not None and len(blob.data) > most:
+        raise CorruptDataError("it has more bytes than belong there")
+    return blob
 
 
 def join_key(parent: str, name: str) -> str:

@@ -213,7 +213,8 @@ class SourceStore(Store):
     async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
         """List the keys that start with `prefix`."""
         parent = prefix.rpartition("/")[0]
-        for key in await asyncio.to_thread(lambda: tuple(self._list_below(parent))):
+        await asyncio.to_thread(self._list_names, parent)
+        for key in await asyncio.to_thread(lambda: (*self.source.list_keys(parent),)):
             if key.startswith(prefix):
                 yield key
 
@@ -227,15 +228,6 @@ class SourceStore(Store):
         if names is None:
             raise NotImplementedError(f"{self.source.name} cannot be listed")
         return names
-
-    def _list_below(self, prefix: str) -> Iterator[str]:
-        for name in self._list_names(prefix):
-            key = f"{prefix}/{name}" if prefix else name
-            # A name with names below it is a folder; sources have no other way to ask.
-            if self.source.list_names(key):
-                yield from self._list_below(key)
-            else:
-                yield key
 
     def _refuse_change(self) -> NoReturn:
         raise ValueError(f"{self.source.name} is read-only")

@@ -243,8 +243,7 @@ def correct_document(node: Node, path: str, change: Change) -> RepairedFile | No
     # Read, changed and replaced in one turn: another process may list a label at the
     # same moment.
     with transaction.take_turn():
-        transaction.expect_revision(key, transaction.find_revision(key))
-        text = (transaction.source.get(key) or b"").decode()
+        text = transaction.read_document(key)
         document = parse_json(text)
         attributes = document["attributes"] if group.zarr_format == 3 else document
         # Up to 0.4 the keys are at the root of the attributes, from 0.5 on under "ome".

@@ -17,8 +17,7 @@ from typing_extensions import override
 
 from napari_ngff.store.sources.read_ahead import call_at_once, reading_ahead
 from napari_ngff.store.sources.remote_file import RemoteFile
-from napari_ngff.store.sources.remote_source import RemoteSource
-from napari_ngff.store.sources.source import Revision, Source, WrappedSource
+from napari_ngff.store.sources.source import Blob, Revision, Source, WrappedSource
 from napari_ngff.store.sources.zip_source import ZipSource
 
 NUMBERS = struct.Struct("<QqQ")
@@ -42,9 +41,8 @@ def note_objects(
         Whether a server is asked, by a request for each; otherwise those on a server
         have no state.
     """
-    if not asks or not isinstance(source, RemoteSource):
-        return array("I", (_sum_revision(source.find_revision(key)) for key in keys))
-    calls = [partial(source.ask_revision, key) for key in keys]
+    find = source.ask_revision if asks else source.find_revision
+    calls = [partial(find, key) for key in keys]
     return array("I", map(_sum_revision, call_at_once(source, calls)))
 
 
@@ -106,13 +104,13 @@ class DocumentLog(WrappedSource):
         self.sums: dict[str, int] = {}
 
     @override
-    def get(
+    def read(
         self, key: str, start: int | None = None, length: int | None = None
-    ) -> bytes | None:
-        data = super().get(key, start, length)
-        if data is not None and start is None:
-            self.sums.setdefault(key, zlib.crc32(data))
-        return data
+    ) -> Blob | None:
+        blob = super().read(key, start, length)
+        if blob is not None and start is None:
+            self.sums.setdefault(key, zlib.crc32(blob.data))
+        return blob
 
     def reading_ahead(self, keys: Sequence[str]) -> AbstractContextManager[None]:
         """Ask a server for objects now; see `reading_ahead` of `read_ahead`."""

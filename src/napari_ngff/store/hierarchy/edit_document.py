@@ -59,7 +59,8 @@ def change_document(
     file = f"{transaction.root}/{key}"
     with _named_errors(file):
         with transaction.take_turn():
-            text = _expect_document(transaction, key)
+            # Not what was parsed: others may have added keys.
+            text = transaction.read_document(key)
             changed = _change_text(text, node, put)
             if changed != text:
                 transaction.put_document(key, changed.encode())
@@ -87,7 +88,7 @@ def change_documents(changes: Sequence[tuple[Node, Callable[[JSON], None]]]) -> 
                 transactions[source] = begin_transaction(source)
             transaction, key = transactions[source], _document_key(node)
             with _named_errors(f"{transaction.root}/{key}"):
-                text = _expect_document(transaction, key)
+                text = transaction.read_document(key)
                 transaction.put(key, _change_text(text, node, put).encode())
         for source, transaction in transactions.items():
             nodes = [node for node, _ in changes if node.location.source is source]
@@ -106,13 +107,6 @@ def change_documents(changes: Sequence[tuple[Node, Callable[[JSON], None]]]) -> 
 
 def _document_key(node: Node) -> str:
     return node.location.object_key(ATTRIBUTES_IN[node.zarr_format])
-
-
-def _expect_document(transaction: Transaction, key: str) -> str:
-    """Return a document as it is in the file now; a later change is a conflict."""
-    transaction.expect_revision(key, transaction.find_revision(key))
-    # Not what was parsed: others may have added keys.
-    return (transaction.source.get(key) or b"").decode()
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from napari_ngff.store.sources.http_request import (
     too_long_error,
 )
 from napari_ngff.store.sources.request_failure import error_code
-from napari_ngff.store.sources.source import Revision, TaggedBytes
+from napari_ngff.store.sources.source import Blob, Revision
 
 LARGEST_WHOLE = 64 << 20
 """Bytes of a file that is read as a whole where a server sends no parts of it."""
@@ -221,12 +221,12 @@ async def fetch_s3_part(files: Any, request: ObjectRequest) -> FilePart:
     return FilePart(data, FileVersion(answer.get("ETag", ""), size=size))
 
 
-async def fetch_s3_object(files: Any, request: ObjectRequest) -> TaggedBytes | None:
+async def fetch_s3_object(files: Any, request: ObjectRequest) -> Blob | None:
     """Read an object of S3 or a part of it, by one request.
 
     Returns
     -------
-    TaggedBytes or None
+    Blob or None
         None where the object still has the ETag that is known. Empty behind its end.
 
     Raises
@@ -235,7 +235,7 @@ async def fetch_s3_object(files: Any, request: ObjectRequest) -> TaggedBytes | N
         Where it is longer than allowed.
     """
     if request.start is not None and request.start == request.end:
-        return TaggedBytes(b"")
+        return Blob(b"")
     try:
         answer = await _call_s3(files, "get_object", request)
     except OSError as error:
@@ -243,12 +243,15 @@ async def fetch_s3_object(files: Any, request: ObjectRequest) -> TaggedBytes | N
         if request.known_tag and code in SAME:
             return None
         if request.start is not None and code in BEHIND_END:
-            return TaggedBytes(b"")
+            return Blob(b"")
         raise
     with closing(answer["Body"]) as body:
         if answer.get("ContentLength", 0) > request.most:
             raise too_long_error(request.url, request.most)
-        return TaggedBytes(await body.read(), answer.get("ETag", ""))
+        size = answer.get("ContentRange", "").rpartition("/")[2]
+        known = int(size) if size.isdigit() else answer["ContentLength"]
+        revision = Revision.of_tag(answer.get("ETag", ""), known)
+        return Blob(await body.read(), revision)
 
 
 async def fetch_http_revision(

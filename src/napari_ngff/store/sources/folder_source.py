@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from napari_ngff.errors import AccessError, CorruptDataError, UnsupportedError
 from napari_ngff.store.limits import check_document_size
-from napari_ngff.store.sources.source import Revision, Source
+from napari_ngff.store.sources.source import Blob, Revision, Source
 
 OPEN_FLAGS = (
     os.O_RDONLY
@@ -92,9 +92,9 @@ class FolderSource(Source):
         return (*above, real)
 
     @override
-    def get(
+    def read(
         self, key: str, start: int | None = None, length: int | None = None
-    ) -> bytes | None:
+    ) -> Blob | None:
         path = self.find_path(key)
         try:
             handle = os.open(path, OPEN_FLAGS)
@@ -116,7 +116,8 @@ class FolderSource(Source):
                 raise CorruptDataError(msg)
             if start is None:
                 check_document_size(path, status.st_size)
-            return _read_part(handle, status.st_size, start, length)
+            data = _read_part(handle, status.st_size, start, length)
+            return Blob(data, Revision.of_stat(status))
         finally:
             os.close(handle)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import CorruptDataError
-from napari_ngff.store.sources.source import TaggedBytes
+from napari_ngff.store.sources.source import Blob, Revision
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Mapping
@@ -123,12 +123,12 @@ def too_long_error(address: str, most: int) -> CorruptDataError:
 
 async def fetch_object(
     files: Any, guest_files: Any, request: ObjectRequest
-) -> TaggedBytes | None:
+) -> Blob | None:
     """Read an answer; see `open_answer`.
 
     Returns
     -------
-    TaggedBytes or None
+    Blob or None
         None where the object still has the ETag that is known. Empty behind its end.
 
     Raises
@@ -139,16 +139,16 @@ async def fetch_object(
         Where it is a web page.
     """
     if request.start is not None and request.start == request.end:
-        return TaggedBytes(b"")
+        return Blob(b"")
     async with open_answer(files, guest_files, request, {NOT_IN_FILE}) as answer:
         if answer.status == NOT_MODIFIED and request.known_tag:
             return None
-        tag = read_strong_tag(answer.headers)
+        revision = Revision.of_tag(read_strong_tag(answer.headers))
         if answer.status == NOT_IN_FILE:
-            return TaggedBytes(b"", tag)
+            return Blob(b"", revision)
         data = await _read_body(answer, request)
     await refuse_page(files, guest_files, request, answer, data)
-    return TaggedBytes(data, tag)
+    return Blob(bytes(data), revision)
 
 
 async def refuse_page(
@@ -282,9 +282,10 @@ async def _read_body(answer: Any, request: ObjectRequest) -> bytearray:
     return data
 
 
-def cut_part(data: TaggedBytes, start: int | None, length: int | None) -> TaggedBytes:
+def cut_part(blob: Blob, start: int | None, length: int | None) -> Blob:
     """Cut the wanted part out, where a server ignored the range and sent all."""
-    if length is None or start is None or len(data) <= length:
-        return data
+    if length is None or start is None or len(blob.data) <= length:
+        return blob
     stop = start + length
-    return TaggedBytes(data[start : stop if start >= 0 or stop < 0 else None], data.tag)
+    end = stop if start >= 0 or stop < 0 else None
+    return Blob(blob.data[start:end], blob.revision)

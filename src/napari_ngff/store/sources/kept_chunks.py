@@ -10,7 +10,7 @@ import zlib
 from typing import TYPE_CHECKING
 
 from napari_ngff.store.limits import is_document
-from napari_ngff.store.sources.source import TaggedBytes
+from napari_ngff.store.sources.source import Blob, Revision
 
 if TYPE_CHECKING:
     from napari_ngff.store.disk_cache import DiskCache
@@ -39,25 +39,27 @@ class KeptChunks:
         """Return whether an object may be kept; documents are always asked for."""
         return not is_document(key) and (self._keeps_private or access.is_public)
 
-    def load(self, name: str) -> TaggedBytes | None:
+    def load(self, name: str) -> Blob | None:
         """Read what is kept; None where there is nothing, or it is damaged."""
         entry = self._files.load(name)
         if entry is None:
             return None
         header, _, _ = entry.partition(b"\n")
-        tag, _, checksum = header.rpartition(b" ")
-        data = memoryview(entry)[len(header) + 1 :]
-        if not tag or checksum != b"%08x" % zlib.crc32(data):
+        rest, _, checksum = header.rpartition(b" ")
+        tag, _, size = rest.rpartition(b" ")
+        data = entry[len(header) + 1 :]
+        if not (tag and size.isdigit()) or checksum != b"%08x" % zlib.crc32(data):
             return None
         self._files.note_use(name)
-        return TaggedBytes(data, tag.decode("latin-1"))
+        return Blob(data, Revision.of_tag(tag.decode("latin-1"), int(size)))
 
-    def keep(self, name: str, kept: TaggedBytes) -> None:
+    def keep(self, name: str, kept: Blob) -> None:
         """Keep bytes, unless they are too many or their version is unknown."""
-        if not kept.tag or len(kept) > self._files.limit * LARGEST_PART:
+        data, revision = kept.data, kept.revision
+        if revision is None or len(data) > self._files.limit * LARGEST_PART:
             return
-        header = b"%s %08x\n" % (kept.tag.encode("latin-1"), zlib.crc32(kept))
-        self._files.keep(name, header, kept)
+        known = f"{revision.tag} {revision.size} {zlib.crc32(data):08x}\n"
+        self._files.keep(name, known.encode("latin-1"), data)
 
 
 _chosen: list[KeptChunks] = []

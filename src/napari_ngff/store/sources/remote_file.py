@@ -22,7 +22,7 @@ from napari_ngff.store.limits import allowed_chunk
 from napari_ngff.store.lru_cache import ByteCache
 from napari_ngff.store.sources.file_bytes import PositionFile, Span
 from napari_ngff.store.sources.kept_chunks import kept_chunks_of
-from napari_ngff.store.sources.source import Revision, TaggedBytes
+from napari_ngff.store.sources.source import Blob, Revision
 from napari_ngff.store.threads import share_work
 
 if TYPE_CHECKING:
@@ -283,7 +283,7 @@ class RemoteFile:
             for group in group_spans(spans, missing):
                 kept = chunks.load(self._kept_name([spans[n] for n in group]))
                 if kept is not None and kept.tag == self._version.tag:
-                    rest = io.BytesIO(kept)
+                    rest = io.BytesIO(kept.data)
                     for n in group:
                         found[n] = rest.read(spans[n][1])
             missing = [n for n in missing if found[n] is None]
@@ -298,7 +298,7 @@ class RemoteFile:
                 for group in group_spans(spans, missing):
                     data = b"".join(found[n] or b"" for n in group)
                     name = self._kept_name([spans[n] for n in group])
-                    chunks.keep(name, TaggedBytes(data, self._version.tag))
+                    chunks.keep(name, Blob(data, Revision.of_tag(self._version.tag)))
         return [data or b"" for data in found]
 
     def _kept_name(self, spans: Sequence[Span]) -> str:

@@ -67,7 +67,7 @@ from napari_ngff.store.sources.server_logins import (
     note_refusal,
     server_of,
 )
-from napari_ngff.store.sources.source import Revision, Source, TaggedBytes
+from napari_ngff.store.sources.source import Blob, Revision, Source
 from napari_ngff.store.threads import MOST, ask_pool
 
 TIMEOUT = 20.0
@@ -166,7 +166,7 @@ class RemoteSource(Source):
         self._access = self._open_access(self._choose_secrets())
         self._scope: ReadScope = getattr(_current, "scope", None) or ReadScope()
         self._given: tuple[str, ...] = ()  # a document that came
-        self._asked: dict[str, Future[bytes | None]] = {}
+        self._asked: dict[str, Future[Blob | None]] = {}
         self._answer_lock = threading.Lock()
         self._writable_answer: Future[bool] | None = None
         self._is_late = False
@@ -252,9 +252,9 @@ class RemoteSource(Source):
         return _restore_source, (self.name, self.access.secrets)
 
     @override
-    def get(
+    def read(
         self, key: str, start: int | None = None, length: int | None = None
-    ) -> bytes | None:
+    ) -> Blob | None:
         asked = self._asked.pop(key, None) if start is None else None
         # One that has not begun is read here: all threads may wait for this one.
         if asked is not None and not asked.cancel():
@@ -279,12 +279,12 @@ class RemoteSource(Source):
 
     def _read_object(
         self, key: str, start: int | None = None, length: int | None = None
-    ) -> bytes | None:
+    ) -> Blob | None:
         end = None if length is None or start is None else start + length
         if start is not None and start < 0 and end == 0:
             end = None  # the last bytes, up to the end of the object
 
-        def request(seconds: float) -> bytes:
+        def request(seconds: float) -> Blob:
             kept = self._request_kept(key, start, end, seconds)
             return cut_part(kept, start, length)
 
@@ -292,7 +292,7 @@ class RemoteSource(Source):
 
     def _request_kept(
         self, key: str, start: int | None, end: int | None, seconds: float
-    ) -> TaggedBytes:
+    ) -> Blob:
         """Read bytes, from this disk where the server says that they are the same."""
         chunks = kept_chunks_of(self.access, key)
         if chunks is None:
@@ -405,7 +405,7 @@ class RemoteSource(Source):
 
     def _request_new(
         self, key: str, start: int | None, end: int | None, seconds: float
-    ) -> TaggedBytes:
+    ) -> Blob:
         """Read bytes; fails after `stop_reading`, or when the time is over."""
         answer = self._request_object(key, start, end, seconds)
         assert answer is not None  # no ETag is known
@@ -418,7 +418,7 @@ class RemoteSource(Source):
         end: int | None,
         seconds: float,
         known_tag: str = "",
-    ) -> TaggedBytes | None:
+    ) -> Blob | None:
         """Read bytes and their ETag; None where the known one still holds."""
         most = LARGEST_DOCUMENT if is_document(key) else allowed_chunk()
         asked = self._make_request(key, start, end, most=most, known_tag=known_tag)
@@ -426,9 +426,9 @@ class RemoteSource(Source):
             return self._send(fetch_s3_object, fetch_object, asked, seconds)
         files = self.access.files
         if not files.async_impl:
-            return TaggedBytes(files.cat_file(asked.address, start=start, end=end))
+            return Blob(files.cat_file(asked.address, start=start, end=end))
         data = files._cat_file(asked.address, start=start, end=end)
-        return TaggedBytes(self._wait_for(data, seconds))
+        return Blob(self._wait_for(data, seconds))
 
     def _make_request(
         self, key: str, start: int | None, end: int | None, **more: Any
@@ -468,7 +468,7 @@ class RemoteSource(Source):
         known = version.size if version else None
         size = self._ask_size(asked.address, seconds) if known is None else known
         first = max(0, size + start) if start < 0 else start
-        data = self._request_new(key, first, end or size, seconds)
+        data = self._request_new(key, first, end or size, seconds).data
         return FilePart(data, FileVersion(size=size))
 
     def _ask_size(self, address: str, seconds: float) -> int:

@@ -7,14 +7,17 @@ leading slash, such as ``"A/1/0/zarr.json"``. Sources cannot write; see `Transac
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
 from napari_ngff.store.threads import CORES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from napari_ngff.metadata.model import Problem
 
 
@@ -27,7 +30,7 @@ class Revision:
     Attributes
     ----------
     size
-        In bytes.
+        In bytes; 0 where a server does not state it with each answer.
     stamp
         Time of the last change in ns; of an entry of an archive its CRC-32.
     file
@@ -48,6 +51,11 @@ class Revision:
         return cls(status.st_size, status.st_mtime_ns, status.st_ino)
 
     @classmethod
+    def of_tag(cls, tag: str, size: int = 0) -> Revision | None:
+        """Make the revision of an object of a server; None where it states no ETag."""
+        return cls(size, 0, tag=tag) if tag else None
+
+    @classmethod
     def of_file(cls, path: str) -> Revision | None:
         """Return the revision of a file; None where there is no file."""
         try:
@@ -61,27 +69,32 @@ class Revision:
         return [self.size, self.stamp, self.file]
 
 
-class TaggedBytes(bytes):
-    """An object of a server or a part of it, with the ETag that the object had.
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """The bytes of a stored object or of a part of it, and the revision it had then.
 
-    Two parts of different tags are of different versions of the object; "" is the tag
-    of a server that states none.
+    Attributes
+    ----------
+    data
+        The bytes.
+    revision
+        Of the whole object; None where its source states none.
     """
 
-    tag: str
+    data: bytes
+    revision: Revision | None = None
 
-    def __new__(cls, data: bytes | bytearray | memoryview, tag: str = "") -> Self:
-        """Combine what a server sent."""
-        tagged = super().__new__(cls, data)
-        tagged.tag = tag
-        return tagged
+    @property
+    def tag(self) -> str:
+        """The ETag of the object; "" for none."""
+        return "" if self.revision is None else self.revision.tag
 
 
-@runtime_checkable
-class Source(Protocol):
+class Source(ABC):
     """The objects of one hierarchy; safe to use from several threads at once."""
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """Path or URL of the root for messages, without a trailing slash."""
 
@@ -99,10 +112,11 @@ class Source(Protocol):
         """Problems of the container itself (an archive's order or comment)."""
         return ()
 
-    def get(
+    @abstractmethod
+    def read(
         self, key: str, start: int | None = None, length: int | None = None
-    ) -> bytes | None:
-        """Read an object, or a part of it.
+    ) -> Blob | None:
+        """Read an object, or a part of it, and its revision.
 
         Parameters
         ----------
@@ -115,8 +129,8 @@ class Source(Protocol):
 
         Returns
         -------
-        bytes or None
-            None where there is no such object. A part from a server is `TaggedBytes`.
+        Blob or None
+            None where there is no such object.
 
         Raises
         ------
@@ -130,18 +144,41 @@ class Source(Protocol):
             Where reading fails in any other way.
         """
 
+    def get(
+        self, key: str, start: int | None = None, length: int | None = None
+    ) -> bytes | None:
+        """Read the bytes of an object, or of a part of it; see `read`."""
+        blob = self.read(key, start, length)
+        return None if blob is None else blob.data
+
+    @abstractmethod
     def find_revision(self, key: str) -> Revision | None:
         """Return the revision that an object has now.
 
-        None where there is no such object, and where the source knows no revisions:
-        then its objects count as unchanged while it is open.
+        None where there is no such object, and where it would take a request or the
+        source knows no revisions: then its objects count as unchanged while it is open.
         """
 
+    def ask_revision(self, key: str) -> Revision | None:
+        """Return the revision that an object has now, also if it takes a request."""
+        return self.find_revision(key)
+
+    @abstractmethod
     def list_names(self, prefix: str) -> tuple[str, ...] | None:
         """Names directly below `prefix` ("" for the root), sorted.
 
         None where the source cannot be listed (plain HTTP).
         """
+
+    def list_keys(self, prefix: str) -> Iterable[str]:
+        """List the keys of all objects below a folder, at any depth."""
+        for name in self.list_names(prefix) or ():
+            key = f"{prefix}/{name}" if prefix else name
+            # A name with names below it is a folder; there is no other way to ask.
+            if self.list_names(key):
+                yield from self.list_keys(key)
+            else:
+                yield key
 
 
 def _same_source(source: Source) -> Source:
@@ -176,10 +213,10 @@ class WrappedSource(Source):
         return self._source.problems
 
     @override
-    def get(
+    def read(
         self, key: str, start: int | None = None, length: int | None = None
-    ) -> bytes | None:
-        return self._source.get(key, start, length)
+    ) -> Blob | None:
+        return self._source.read(key, start, length)
 
     @override
     def find_revision(self, key: str) -> Revision | None:
@@ -209,10 +246,9 @@ class ReadLog(WrappedSource):
         return _same_source, (self._source,)
 
     @override
-    def get(
+    def read(
         self, key: str, start: int | None = None, length: int | None = None
-    ) -> bytes | None:
-        if key not in self.revisions:
-            # Before the read: a change in between then counts as a change.
-            self.revisions.setdefault(key, self._source.find_revision(key))
-        return super().get(key, start, length)
+    ) -> Blob | None:
+        blob = super().read(key, start, length)
+        self.revisions.setdefault(key, None if blob is None else blob.revision)
+        return blob

@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from napari_ngff.addresses import hide_secrets
 from napari_ngff.errors import AccessError
-from napari_ngff.store.sources.source import Source
+from napari_ngff.store.sources.source import Blob, Source
 
 if TYPE_CHECKING:
     from zarr.abc.store import ByteRequest, Store
@@ -27,9 +27,9 @@ class StoreSource(Source):
         return hide_secrets(str(self._store))
 
     @override
-    def get(
+    def read(
         self, key: str, start: int | None = None, length: int | None = None
-    ) -> bytes | None:
+    ) -> Blob | None:
         from zarr.core.buffer import default_buffer_prototype
 
         try:
@@ -44,8 +44,8 @@ class StoreSource(Source):
         if buffer is None:
             return None
         data: bytes = buffer.to_bytes()
-        # Suffix requests of zarr have no length: `Source.get` may ask for less.
-        return data if length is None else data[:length]
+        # Suffix requests of zarr have no length: `Source.read` may ask for less.
+        return Blob(data if length is None else data[:length])
 
     @override
     def find_revision(self, key: str) -> None:

@@ -21,7 +21,7 @@ from napari_ngff.metadata.model import Problem, Severity
 from napari_ngff.store.limits import NODE_DOCUMENTS, check_document_size, parse_json
 from napari_ngff.store.lru_cache import ByteCache
 from napari_ngff.store.sources.remote_file import RemoteFile
-from napari_ngff.store.sources.source import Revision, Source
+from napari_ngff.store.sources.source import Blob, Revision, Source
 from napari_ngff.store.sources.zip_directory import DEFLATED, ZipArchive
 
 VERIFIED = (".json", ".zattrs", ".zgroup", ".zarray", ".zmetadata")
@@ -130,9 +130,9 @@ class ZipSource(Source):
         self.archive.close()
 
     @override
-    def get(
+    def read(
         self, key: str, start: int | None = None, length: int | None = None
-    ) -> bytes | None:
+    ) -> Blob | None:
         # Taken once: `reload` may put another archive there while this one is read.
         archive = self.archive
         name = self.entry_name(key)
@@ -149,11 +149,15 @@ class ZipSource(Source):
             if data is None:
                 data = archive.read(name, entry, verify=True)
                 self._inflated.put(cache_key, data, len(data))
-            return data if start is None else data[clip_range(start, length, len(data))]
-        if start is None:
+            if start is not None:
+                data = data[clip_range(start, length, len(data))]
+        elif start is None:
             verified = name.endswith(VERIFIED) or not pinned
-            return archive.read(name, entry, verify=verified)
-        return archive.read_part(name, entry, clip_range(start, length, entry.stored))
+            data = archive.read(name, entry, verify=verified)
+        else:
+            part = clip_range(start, length, entry.stored)
+            data = archive.read_part(name, entry, part)
+        return Blob(data, Revision(entry.size, entry.crc))
 
     @override
     def find_revision(self, key: str) -> Revision | None:
@@ -223,8 +227,8 @@ class ZipSource(Source):
         """Return the name of an object in the archive."""
         return f"{self.root}/{key}" if self.root else key
 
+    @override
     def list_keys(self, prefix: str) -> Iterator[str]:
-        """List the keys of all objects below a folder, sorted."""
         entries = self.archive.names
         base = self.entry_name(f"{prefix}/" if prefix else "").encode()
         root_length = len(self.root) + 1 if self.root else 0
@@ -343,7 +347,7 @@ def json_first(archive: ZipArchive, root: str) -> bool:
 
 
 def clip_range(start: int, length: int | None, size: int) -> slice:
-    """Return the bytes that `Source.get` is to read of an object of `size`."""
+    """Return the bytes that `Source.read` is to read of an object of `size`."""
     low = min(start, size) if start >= 0 else max(0, size + start)
     high = size if length is None else min(size, low + length)
     return slice(low, max(low, high))

@@ -127,7 +127,8 @@ def plan_entries(
         if text not in staged:
             parts.append(plan_copy(old, name))
         elif (new := staged[text]) is not None:
-            parts.append(ArchiveEntry(name, new.length, new.file, new.start, new.crc))
+            crc = new.revision.stamp
+            parts.append(ArchiveEntry(name, new.length, new.file, new.start, crc))
     return parts
 
 
@@ -274,18 +275,18 @@ class ArchiveTransaction(WaitingTransaction):
     # Reading.
 
     @override
-    def find_revision(self, key: str) -> Revision | None:
-        """Return the revision of an object; see `Transaction.find_revision`.
-
-        Changes by other programs count, unless objects wait here.
-        """
+    def refresh(self) -> None:
         with self._lock:
             if not self._waiting:
                 # The file may be missing or incomplete while another program writes it:
                 # reading continues in the old one, and `commit` raises.
                 with suppress(OMEZarrError):
                     self._reopen_changed()
-            return super().find_revision(key)
+
+    @override
+    def find_revision(self, key: str) -> Revision | None:
+        self.refresh()
+        return super().find_revision(key)
 
     def _reopen_changed(self) -> None:
         """Open the archive again if another program replaced it.

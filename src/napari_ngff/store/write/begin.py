@@ -14,7 +14,7 @@ from napari_ngff.store.write.bucket_transaction import ObjectTransaction
 from napari_ngff.store.write.folder_transaction import FolderTransaction
 
 if TYPE_CHECKING:
-    from napari_ngff.store.sources.source import Revision, Source
+    from napari_ngff.store.sources.source import Source
     from napari_ngff.store.write.transaction import Transaction
 
 
@@ -62,13 +62,3 @@ def begin_transaction(source: Source) -> Transaction:
         " or a bucket that you may write into.",
         remedy="Ask its owner for permission, or save a copy elsewhere.",
     )
-
-
-def find_revision(source: Source, key: str) -> Revision | None:
-    """Return the revision of an object with which its next save is compared.
-
-    A bucket is asked by a request; see `Source.find_revision` for others.
-    """
-    if isinstance(source, RemoteSource) and source.writable:
-        return begin_transaction(source).find_revision(key)
-    return source.find_revision(key)

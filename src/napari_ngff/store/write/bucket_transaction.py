@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from hashlib import md5
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.limits import is_document
 from napari_ngff.store.sources.request_failure import describe_failure, error_code
 from napari_ngff.store.sources.server_access import LATE, allowed_seconds
-from napari_ngff.store.sources.source import Revision, WrappedSource
+from napari_ngff.store.sources.source import Blob, Revision, WrappedSource
 from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.label_list_watch import read_list
 from napari_ngff.store.write.transaction import GoesOn, conflict_error
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from napari_ngff.store.sources.remote_source import RemoteSource
-    from napari_ngff.store.write.staged_objects import StagedObject
 
 AT_ONCE = 16
 """Objects that are put at once."""
@@ -82,8 +82,18 @@ class ObjectBucket(WrappedSource):
         tag = head["ETag"]
         return Revision(head["ContentLength"], 0, tag=self._tags.get(tag, tag))
 
+    @override
+    def read(
+        self, key: str, start: int | None = None, length: int | None = None
+    ) -> Blob | None:
+        blob = super().read(key, start, length)
+        if blob is None or blob.revision is None or blob.tag not in self._tags:
+            return blob
+        own = replace(blob.revision, tag=self._tags[blob.tag])
+        return Blob(blob.data, own)
+
+    @override
     def list_keys(self, prefix: str) -> list[str]:
-        """Keys of all objects below a folder."""
         # s3fs keeps listings: it would not see what other programs have put since.
         self._files.invalidate_cache()
         root = f"{self.name}/{prefix}".rstrip("/")
@@ -126,7 +136,7 @@ class ObjectBucket(WrappedSource):
 
     def _put_once(self, key: str, data: bytes, condition: dict[str, str]) -> None:
         given = self._call_server("put_object", key, Body=data, **condition)["ETag"]
-        tag = revision_of(data).tag
+        tag = tag_of(data)
         if given != tag:
             # The caller got the MD5 while the object waited; it stays the revision
             # from now on.
@@ -189,9 +199,9 @@ class ObjectTransaction(WaitingTransaction):
         self._marks: list[str] = []
 
     @override
-    def revision_of(self, staged: StagedObject) -> Revision:
-        # The MD5, not the CRC-32 that staged objects carry: S3 has it as the tag.
-        return revision_of(staged.read_part(slice(0, staged.length)))
+    def revision_of(self, data: bytes) -> Revision:
+        # S3 has the MD5 as the tag.
+        return Revision(len(data), 0, tag=tag_of(data))
 
     @override
     def replace_tree(
@@ -323,7 +333,6 @@ class ObjectTransaction(WaitingTransaction):
             del self._waiting[key]
 
 
-def revision_of(data: bytes) -> Revision:
-    """Return the revision that an object will have: its ETag is its MD5."""
-    digest = md5(data, usedforsecurity=False).hexdigest()
-    return Revision(len(data), 0, tag=f'"{digest}"')
+def tag_of(data: bytes) -> str:
+    """Return the ETag that an object will have: its MD5."""
+    return f'"{md5(data, usedforsecurity=False).hexdigest()}"'

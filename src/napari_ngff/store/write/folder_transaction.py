@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from typing_extensions import override
 
 from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.store.sources.source import Revision
+from napari_ngff.store.sources.source import Blob, Revision
 from napari_ngff.store.write.file_lock import take_turn
 from napari_ngff.store.write.fsync import flush_all, flush_file, flush_folder
 from napari_ngff.store.write.label_list_watch import announce_lists
@@ -274,10 +274,10 @@ class _FolderView(FolderSource):
         return self.transaction.find_path(key)
 
     @override
-    def get(
+    def read(
         self, key: str, start: int | None = None, length: int | None = None
-    ) -> bytes | None:
-        read = super().get
+    ) -> Blob | None:
+        read = super().read
         return self._look_up(key, lambda place: read(place, start, length))
 
     @override

@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import threading
-import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from napari_ngff.store.sources.file_bytes import PositionFile
-from napari_ngff.store.sources.source import Revision
 from napari_ngff.store.write.named_errors import name_errors
 from napari_ngff.store.write.replace_file import nameless_file, temporary_folder
 from napari_ngff.store.write.zip_writer import write_at
 
 if TYPE_CHECKING:
-    from napari_ngff.store.compression import Buffer
+    from napari_ngff.store.sources.source import Revision
 
 
 @dataclass(frozen=True, slots=True)
 class StagedObject:
-    """An object that waits: its file, position and length there, and CRC-32."""
+    """An object that waits: its file, position and length there, and its revision."""
 
     file: PositionFile
     start: int
     length: int
-    crc: int
-
-    @property
-    def revision(self) -> Revision:
-        """The revision that the object will have in the archive."""
-        return Revision(self.length, self.crc)
+    revision: Revision
 
     def read_part(self, part: slice) -> bytes:
         """Read a part of the object."""
@@ -61,15 +54,15 @@ class StagingFile:
                 self._opened = PositionFile("unsaved data", nameless_file(self._folder))
             return self._opened
 
-    def append_bytes(self, data: Buffer) -> StagedObject:
-        """Append bytes.
+    def append_bytes(self, raw: bytes, revision: Revision) -> StagedObject:
+        """Append the bytes of an object, and the revision that it will have.
 
         Raises
         ------
         OSError
             Where the disk is full.
         """
-        raw, file = bytes(data), self._open_file
+        file = self._open_file
         with self._lock:
             start = self._end
             # Reserved under the lock; written without it, at a position that no one
@@ -77,4 +70,4 @@ class StagingFile:
             self._end += len(raw)
         with name_errors(self._folder or temporary_folder()):
             write_at(file.fileno(), raw, start)
-        return StagedObject(file, start, len(raw), zlib.crc32(raw))
+        return StagedObject(file, start, len(raw), revision)

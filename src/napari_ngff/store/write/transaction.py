@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from napari_ngff.errors import ConflictError
+from napari_ngff.store.sources.source import Blob
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -147,6 +148,9 @@ class Transaction(ABC):
         """Return whether objects wait for `commit`."""
         return bool(self._waiting)
 
+    def refresh(self) -> None:
+        """Let `source` read what other programs have saved, unless objects wait."""
+
     def expect_revision(self, key: str, revision: Revision | None) -> None:
         """Replace an object only if it still has this revision then.
 
@@ -159,9 +163,20 @@ class Transaction(ABC):
         """
         if self.find_revision(key) != revision:
             raise conflict_error(self.root, [key])
+        self.note_revision(key, revision)
+
+    def note_revision(self, key: str, revision: Revision | None) -> None:
+        """Do `expect_revision` for an object that was read just now, without asking."""
         with self._lock:
             if key not in self._waiting:
                 self._expected[key] = revision
+
+    def read_document(self, key: str) -> str:
+        """Read a document that is changed next; a change by others is a conflict."""
+        self.refresh()
+        blob = self.source.read(key) or Blob(b"")
+        self.note_revision(key, blob.revision)
+        return blob.data.decode()
 
     def expect_document(self, key: str, data: Buffer) -> None:
         """Save chunks of an array only if its document is still the same then.

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import zlib
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.hierarchy.consolidated import update_copies
-from napari_ngff.store.sources.source import Revision, Source, WrappedSource
+from napari_ngff.store.sources.source import Blob, Revision, Source, WrappedSource
 from napari_ngff.store.sources.zip_source import clip_range
 from napari_ngff.store.write.label_list_watch import announce_lists
 from napari_ngff.store.write.staged_objects import StagedObject, StagingFile
@@ -23,16 +24,9 @@ from napari_ngff.store.write.transaction import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from napari_ngff.store.compression import Buffer
-
-
-class StoredObjects(Source, Protocol):
-    """A source whose objects can be listed, at any depth."""
-
-    def list_keys(self, prefix: str) -> Iterable[str]:
-        """Keys of all objects below a folder."""
 
 
 class _WaitingSource(WrappedSource):
@@ -48,18 +42,17 @@ class _WaitingSource(WrappedSource):
         self._waiting = waiting
 
     @override
-    def get(
+    def read(
         self, key: str, start: int | None = None, length: int | None = None
-    ) -> bytes | None:
+    ) -> Blob | None:
         waiting = self._waiting.get(key)
         if waiting is None:
-            return super().get(key, start, length)
+            return super().read(key, start, length)
         staged = waiting.content
         if staged is None:
             return None
-        return staged.read_part(
-            clip_range(0 if start is None else start, length, staged.length)
-        )
+        part = clip_range(0 if start is None else start, length, staged.length)
+        return Blob(staged.read_part(part), staged.revision)
 
     @override
     def find_revision(self, key: str) -> Revision | None:
@@ -67,7 +60,7 @@ class _WaitingSource(WrappedSource):
         if waiting is None:
             return super().find_revision(key)
         staged = waiting.content
-        return None if staged is None else self.transaction.revision_of(staged)
+        return None if staged is None else staged.revision
 
     @override
     def list_names(self, prefix: str) -> tuple[str, ...]:
@@ -138,7 +131,7 @@ class WaitingTransaction(Transaction):
 
     def __init__(
         self,
-        stored: StoredObjects,
+        stored: Source,
         name: str,
         folder: str | None = None,
     ) -> None:
@@ -160,9 +153,9 @@ class WaitingTransaction(Transaction):
         stored = {key for key in self.stored.list_keys(prefix) if key not in waiting}
         return [*stored, *(k for k, one in waiting.items() if one.content is not None)]
 
-    def revision_of(self, staged: StagedObject) -> Revision:
+    def revision_of(self, data: bytes) -> Revision:
         """Return the revision that an object will have once it is saved."""
-        return staged.revision
+        return Revision(len(data), zlib.crc32(data))
 
     @override
     def _stored_revision(self, key: str) -> Revision | None:
@@ -172,7 +165,8 @@ class WaitingTransaction(Transaction):
 
     @override
     def _stage_bytes(self, key: str, data: Buffer) -> StagedObject:
-        return self._stage.append_bytes(data)
+        raw = bytes(data)
+        return self._stage.append_bytes(raw, self.revision_of(raw))
 
     @override
     def put_document(self, key: str, data: Buffer) -> None:

@@ -42,7 +42,6 @@ from napari_ngff.plate.tables.files import find_table
 from napari_ngff.plate.tables.table import LABEL
 from napari_ngff.store.arrays.new_array import group_documents
 from napari_ngff.store.hierarchy.summary import list_tables, region_of
-from napari_ngff.store.write.begin import find_revision
 from napari_ngff.store.write.transaction import TRIES
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ def read_class_table(node: Node, name: str) -> ObjectClassTable:
     import pandas as pd
 
     # First: what is saved while it is read is a conflict of the next save.
-    revision = find_revision(node.location.source, key_of(node, name))
+    revision = node.location.source.ask_revision(key_of(node, name))
     # A server that is only read from tells no revisions.
     if revision is None and is_writable(node):
         # Another window makes it at this moment.

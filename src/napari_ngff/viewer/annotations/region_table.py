@@ -27,7 +27,7 @@ from napari_ngff.plate.tables.table import LABEL, column_texts
 from napari_ngff.store.arrays.new_array import dump_document, group_documents
 from napari_ngff.store.hierarchy.summary import list_tables
 from napari_ngff.store.limits import ATTRIBUTES_IN, check_table, parse_object
-from napari_ngff.store.write.begin import find_revision
+from napari_ngff.store.sources.source import Blob
 from napari_ngff.viewer.annotations.object_class_table import read_text
 
 if TYPE_CHECKING:
@@ -111,8 +111,8 @@ def read_region_table(node: Node, name: str, axes: Sequence[RegionAxis]) -> Regi
     if "csv" in backend or "json" in backend:
         document = f"table/{ATTRIBUTES_IN[node.zarr_format]}"
         file = group.location.object_key("table.csv" if "csv" in backend else document)
-    revision = find_revision(source, file) if file else None
-    raw = (source.get(file) if file else None) or b""
+    blob = (source.read(file) if file else None) or Blob(b"")
+    raw, revision = blob.data, blob.revision
     check_table(len(raw), str(group))
     if not file:
         frame, _ = find_table(node, name)
