@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,7 +21,7 @@ from qtpy.QtWidgets import (
     QLineEdit,
 )
 
-from mouse import pump, until
+from mouse import CONTROL, canvas, pump, until
 from napari_ngff.plate.tables.table import WellTable
 from napari_ngff.plugin import save_as, use_workers
 from napari_ngff.store.hierarchy.node import open_node
@@ -27,6 +29,7 @@ from napari_ngff.viewer.annotations.table_annotation import TableAnnotation
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets import save_as as module
+from napari_ngff.widgets.saving.unsaved_question import WRITING
 from patience import PATIENCE
 from plates import write_plate
 
@@ -137,8 +140,17 @@ def test_enter_alone_saves_beside_the_file_of_the_layers(viewer, tmp_path):
     viewer.layers[0].name = "Cells.ome.zarr: DNA"
     before = sorted(path.name for path in source.rglob("*"))
     notification_manager.records.clear()
-    answered(lambda: save_as(viewer), fill=lambda _: None)
+    native = canvas(viewer).native
+
+    def press_again(_):  # while it is written, or just after
+        press = partial(QTest.keyClick, native, Qt.Key.Key_S, CONTROL)
+        QTimer.singleShot(20, press)
+
+    answered(lambda: save_as(viewer), press_again)
     until((tmp_path / "Cells-2.ome.zarr").exists)
+    until(lambda: viewer.status == WRITING)
+    pump(100)
+    assert QApplication.activeModalWidget() is None
     assert sorted(path.name for path in source.rglob("*")) == before
     assert messages() == ["Saved Cells-2.ome.zarr"]
 

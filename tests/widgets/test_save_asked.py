@@ -27,6 +27,7 @@ from napari_ngff.labels.journal import EDITS, INTERVAL, find_journals, read_jour
 from napari_ngff.labels.label_writer import LabelWriter
 from napari_ngff.plugin import use_workers
 from napari_ngff.store.hierarchy.node import open_node
+from napari_ngff.viewer.annotations import leaving
 from napari_ngff.viewer.annotations.annotations import Annotations
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image
@@ -207,6 +208,27 @@ def test_the_window_stays_where_saving_fails(viewer, folder, monkeypatch):
     assert "in the file already" in user.asked[0][0]
     assert not layer.unsaved
     assert (stored(folder) == 77).any()
+
+
+def test_nothing_is_saved_unasked_while_it_is_asked_about(viewer, folder, monkeypatch):
+    """By any question: before the labels go away, and before they are converted."""
+    monkeypatch.setattr(unsaved_question, "AUTOSAVE", 20)
+    layer, before = opened(viewer, folder), stored(folder)
+    paint(viewer, layer)
+    monkeypatch.setattr(leaving, "autosave_minutes", lambda: 1e-4)
+    users, window = [], viewer.window._qt_window
+
+    def answer_later(answer):
+        QTimer.singleShot(300, lambda: users.append(Answer(answer)))
+
+    answer_later("Convert without them")
+    assert unsaved_question.may_start(window, [layer], "convert")
+    assert not layer.saver.running
+    assert (stored(folder) == before).all()
+    answer_later(DISCARD)
+    Window.current.resolve_unsaved(session_of(viewer).annotations, [layer])()
+    assert len(users) == 2
+    assert (stored(folder) == before).all()
 
 
 def test_a_save_that_hangs_holds_no_window(viewer, folder, monkeypatch):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QFileDialog, QInputDialog, QLineEdit, QMessageBox
 
 from napari_ngff.plate.tables.files import SUFFIXES
@@ -26,6 +28,48 @@ ROLES = {
 }
 
 
+class OpenQuestions:
+    """The questions that are open in any window, with what they have begun."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._waiting: list[Callable[[], None]] = []
+
+    @contextmanager
+    def asking(self, milliseconds: int = 0) -> Iterator[None]:
+        """Let others wait while something is asked and done, and for some time after.
+
+        Else another question would come in this one, or a save of what it may discard.
+        """
+        self._count += 1
+        try:
+            yield
+        finally:
+            if milliseconds:
+                QTimer.singleShot(milliseconds, self._end_question)
+            else:
+                self._end_question()
+
+    def wait_for_answer(self, call: Callable[[], None] | None = None) -> bool:
+        """Return whether a question is open; then a call is made after the last one."""
+        if self._count and call is not None:
+            self._waiting.append(call)
+        return self._count > 0
+
+    def _end_question(self) -> None:
+        self._count -= 1
+        # Later: after the window was closed, if it closes.
+        QTimer.singleShot(0, self._call_waiting)
+
+    def _call_waiting(self) -> None:
+        calls, self._waiting = self._waiting, []
+        for call in calls:
+            call()
+
+
+questions = OpenQuestions()
+
+
 def ask_question(
     parent: Any, title: str, text: str, answers: Sequence[str], cancel: str = CANCEL
 ) -> str:
@@ -44,7 +88,8 @@ def ask_question(
     first, *_, last = buttons
     box.setDefaultButton(first)
     box.setEscapeButton(last)
-    box.exec()
+    with questions.asking():
+        box.exec()
     chosen = buttons.get(box.clickedButton(), cancel)
     # Else it lives as long as its parent, the window.
     box.deleteLater()
@@ -87,9 +132,10 @@ def ask_free_name(
     """
     question = text
     while True:
-        name, is_chosen = QInputDialog.getText(
-            parent, title, question, QLineEdit.EchoMode.Normal, name
-        )
+        with questions.asking():
+            name, is_chosen = QInputDialog.getText(
+                parent, title, question, QLineEdit.EchoMode.Normal, name
+            )
         problem = check(name)
         if not (is_chosen and problem):
             return name if is_chosen else ""
@@ -126,6 +172,7 @@ def ask_table_file(parent: Any, title: str = "Save table", name: str = "") -> st
     choose_ending(dialog.selectedNameFilter())
     if name:
         dialog.selectFile(name)
-    files = dialog.selectedFiles() if dialog.exec() else []
+    with questions.asking():
+        files = dialog.selectedFiles() if dialog.exec() else []
     dialog.deleteLater()
     return str(files[0]) if files else ""

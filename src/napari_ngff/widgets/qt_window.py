@@ -15,11 +15,16 @@ from napari_ngff.viewer.private.napari_window import (
     qt_window_of,
     save_by_dialog,
 )
-from napari_ngff.viewer.services.window import LATER, Window
+from napari_ngff.viewer.services.window import LATER, Window, call_guarded
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.activity_bar import watch_work
 from napari_ngff.widgets.browser.host import open_in_window
-from napari_ngff.widgets.dialogs import ask_free_name, ask_question, ask_table_file
+from napari_ngff.widgets.dialogs import (
+    ask_free_name,
+    ask_question,
+    ask_table_file,
+    questions,
+)
 from napari_ngff.widgets.display_menu import follow_settings
 from napari_ngff.widgets.docking import find_annotated
 from napari_ngff.widgets.form_dialog import is_window_open
@@ -240,9 +245,16 @@ class QtWindow(Window):
         return guard.resolve_unsaved(layers)
 
     @override
-    def wait_for_answer(self, viewer: ViewerModel, call: Callable[[], None]) -> bool:
-        guard = guard_of(viewer)
-        return guard is not None and guard.wait_for_answer(call)
+    def wait_for_answer(
+        self, viewer: ViewerModel, call: Callable[[], None] | None = None
+    ) -> bool:
+        def call_in_window() -> None:
+            # In a closed window, all of it was answered for.
+            if call and is_window_open(viewer) and qt_window_of(viewer).isVisible():
+                call_guarded(call)
+
+        is_there = is_window_open(viewer)
+        return is_there and questions.wait_for_answer(call and call_in_window)
 
     @override
     def ask_table_file(self, viewer: Any, title: str, name: str) -> str:

@@ -49,6 +49,7 @@ from napari_ngff.viewer.services.notices import (
 )
 from napari_ngff.viewer.session import all_viewers, session_of, viewer_of
 from napari_ngff.widgets.connections import wrapping_label
+from napari_ngff.widgets.dialogs import questions
 from napari_ngff.widgets.form_dialog import main_window
 from napari_ngff.widgets.notifications import is_event_loop_running
 
@@ -88,14 +89,16 @@ def write_in_window(path: str, layers: Sequence[LayerData | CopiedPart]) -> Path
     if application is None or QThread.currentThread() is not application.thread():
         return write(path, layers)
     target = complete_path(path)
-    overwrite = target.exists() and is_event_loop_running() and _may_replace(target)
     progress = _Progress(f"Writing {target.name}…")
 
     def write_in_worker(report: Callable[[int, int], None]) -> Path:
         stopped = progress.stopped.is_set
         return write(path, layers, overwrite=overwrite, progress=report, cancel=stopped)
 
-    return Path(progress.run_work(write_in_worker))
+    # Keys that were pressed meanwhile come after it.
+    with questions.asking(STEP):
+        overwrite = target.exists() and is_event_loop_running() and _may_replace(target)
+        return Path(progress.run_work(write_in_worker))
 
 
 def _may_replace(target: Path) -> bool:
@@ -292,7 +295,8 @@ def ask_target(viewer: Any, title: str, path: str, note: str = "") -> str:
     dialog.setOption(QFileDialog.Option.DontConfirmOverwrite)
     dialog.setNameFilters(list(TYPES))
     dialog.selectFile(path)
-    files = dialog.selectedFiles() if dialog.exec() else []
+    with questions.asking():
+        files = dialog.selectedFiles() if dialog.exec() else []
     kind = TYPES[dialog.selectedNameFilter()]
     dialog.deleteLater()
     return str(with_ending(files[0], kind)) if files else ""

@@ -388,7 +388,8 @@ class Annotations:
         if chosen is not None and chosen.unsaved:
             unsaved = [x for x in unsaved if not x.asks_for_file]
         if chosen is None or chosen.asks_for_file:
-            return unsaved or None
+            running = [] if chosen else [x for x in self if x.running]
+            return unsaved or running or None
         state = chosen.state
         if not state.takes_key:
             return None

@@ -115,7 +115,7 @@ class FileAnnotation(Annotation):
         self._path = ""
         self._revision: Revision | None = None
         self._changes = self._saved_changes = 0
-        self._running = self._restored = self._waiting = False
+        self._running = self._restored = self._waiting = self._again = False
         self._failure = ""
         self._journal = _new_journal(self)
 
@@ -442,6 +442,8 @@ class FileAnnotation(Annotation):
 
     @override
     def save(self, *, quiet: bool = False) -> None:
+        # Changes that were made since it began are saved next.
+        self._again = self._running
         if self._running or not self.unsaved:
             return
         self._running, changes, count = True, self._changes, self.count()
@@ -454,6 +456,8 @@ class FileAnnotation(Annotation):
                 self._journal.clear()
             text = f"Saved: {shorten_name(self.name)}.\n{count_noun(count, self.noun)}"
             self._end_save(f"{text} in {file[0]}." if not quiet else "")
+            if self._again:
+                self.save(quiet=quiet)
 
         def fail(error: Exception) -> None:
             text = f"Not saved: {shorten_name(self.name)}.\n{error_text(error)}"

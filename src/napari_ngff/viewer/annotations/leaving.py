@@ -166,6 +166,9 @@ class AutoSaver:
         now
             In seconds, of a clock that never goes back.
         """
+        # Who is asked may want to discard it.
+        if Window.current.wait_for_answer(self._annotations.viewer):
+            return
         states = {x: x.state for x in self._annotations if not x.asks_for_file}
         unsaved = [
             x

@@ -244,12 +244,14 @@ class TableAnnotation(Annotation):
 
     @override
     def save(self, *, quiet: bool = False) -> None:
+        if self._running:
+            return
         if self.asks_for_file:
             viewer, title = self.owner.viewer, f"Save {self.title}"
             path = Window.current.ask_table_file(viewer, title, self.labels)
             if path:
                 self.write(path, self._report_failure)
-        elif not self._running:
+        else:
             self._running, self._has_failed, self._is_stopped = True, False, False
             changed = self.owner.changed
             Window.current.watch_copy(self, "Saving", lambda: self._done, changed)

@@ -537,8 +537,10 @@ class LayerSaver(SaverSignals):
             with going_on():
                 note = self._reporter.report_save(layer.name, result, quiet=run.quiet)
                 self.note, self.detail = note.text, note.detail
-        if chosen or (chosen is None and run.again):
-            with going_on():
+        # What was refused is looked at first, and a failure is told once.
+        again = chosen is None and run.again and result.is_complete
+        with going_on():
+            if chosen or (again and self.has_unsaved(layer)):
                 self.save()
         with going_on():
             self.check_dirty()

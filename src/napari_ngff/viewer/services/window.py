@@ -350,8 +350,10 @@ class Window:
 
         return leave
 
-    def wait_for_answer(self, viewer: ViewerModel, call: Callable[[], None]) -> bool:
-        """Let a call wait while a question about unsaved work is open in a window.
+    def wait_for_answer(
+        self, viewer: ViewerModel, call: Callable[[], None] | None = None
+    ) -> bool:
+        """Let a call wait while a question is open in a window; None only asks that.
 
         It is called when that was answered, and all is saved that is to be; never if
         the window was closed.

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 import weakref
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +30,7 @@ from napari_ngff.viewer.painting.new_labels import is_shown
 from napari_ngff.viewer.private.napari_window import qt_window_of
 from napari_ngff.viewer.services import window
 from napari_ngff.viewer.services.notices import describe_edits
-from napari_ngff.viewer.services.window import call_guarded, report_unexpected
+from napari_ngff.viewer.services.window import report_unexpected
 from napari_ngff.viewer.session import all_viewers, session_of
 from napari_ngff.widgets import dialogs
 from napari_ngff.widgets.connections import EventWatcher, fill_layout, wrapping_label
@@ -62,6 +61,8 @@ ASKS, WRITES = "Save asks for a file.", "Save writes the table into its images."
 SAVE_KEY = Qt.Key.Key_S, Qt.KeyboardModifier.ControlModifier
 DIRECT = Qt.FindChildOption.FindDirectChildrenOnly
 
+WRITING = "A file was being written: press Ctrl+S again to save more."
+
 MOST_LINES = 12
 """Annotations that a question lists; others are counted, so that it fits the screen."""
 
@@ -87,8 +88,6 @@ class WindowGuard(EventWatcher):
         viewer.layers.save = partial(WindowGuard.save_layers, me)
         viewer.layers.remove_selected = partial(WindowGuard.remove_layers, me)
         self._annotations = session_of(viewer).annotations
-        self._waiting: list[Callable[[], None]] = []
-        self._is_asking = False
         self._autosave = AutoSaver(session_of(viewer).annotations)
         self._sign = UnsavedSign(viewer, window)
         self._timer = QTimer(self)
@@ -155,6 +154,10 @@ class WindowGuard(EventWatcher):
         if kind != QEvent.Type.ShortcutOverride:
             return False
         is_save = (event.key(), event.modifiers()) == SAVE_KEY
+        if is_save and dialogs.questions.wait_for_answer():
+            self.viewer.status = WRITING
+            event.accept()
+            return True
         active = self.viewer.layers.selection.active
         chosen = self._annotations.choose_to_save(active) if is_save else None
         if chosen is None:
@@ -178,34 +181,10 @@ class WindowGuard(EventWatcher):
             if annotation not in with_image:
                 annotation.save()
 
-    def wait_for_answer(self, call: Callable[[], None]) -> bool:
-        """Keep a call until a question is answered; see `Window.wait_for_answer`."""
-        if self._is_asking:
-            self._waiting.append(call)
-        return self._is_asking
-
-    @contextmanager
-    def _asking(self) -> Iterator[None]:
-        """Let other questions wait until this one and its saves have ended."""
-        self._is_asking = True
-        try:
-            yield
-        finally:
-            self._is_asking = False
-            # Later: after the window was closed, if it closes.
-            QTimer.singleShot(0, self._call_waiting)
-
-    def _call_waiting(self) -> None:
-        calls, self._waiting = self._waiting, []
-        window: Any = self.parent()
-        # In a closed window, all of it was answered for.
-        for call in calls if window.isVisible() else ():
-            call_guarded(call)
-
     def _may_close(self, unsaved: Sequence[Annotation]) -> bool:
         """Ask; the edits stay in the journal until the window is really gone."""
         own, others = _part_unsaved(unsaved)
-        with self._asking():
+        with dialogs.questions.asking():
             answer = self._ask_own(own)
             if answer != CANCEL and self._ask_others(others) == CANCEL:
                 answer = CANCEL
@@ -222,7 +201,7 @@ class WindowGuard(EventWatcher):
         See `Window.resolve_unsaved`.
         """
         own, others = _part_unsaved(self._annotations.list_unsaved(layers))
-        with self._asking():
+        with dialogs.questions.asking():
             answer = self._ask_own(own)
             if answer == CANCEL:
                 return None
@@ -439,13 +418,14 @@ def may_start(parent: Any, layers: Sequence[Any], action: str) -> bool:
     save, without = f"Save and {action}", f"{action.capitalize()} without them"
     names = ", ".join(f"'{layer.name}'" for layer in layers)
     text = f"The changes of {names} are not in the file yet. Save them first?"
-    answer = dialogs.ask_question(parent, TITLE, text, [save, without])
-    if answer != save:
-        return answer == without
-    savers = [layer.saver for layer in layers]
-    for saver in savers:
-        saver.save()
-    wait_for_saves(parent, savers)
+    with dialogs.questions.asking():
+        answer = dialogs.ask_question(parent, TITLE, text, [save, without])
+        if answer != save:
+            return answer == without
+        savers = [layer.saver for layer in layers]
+        for saver in savers:
+            saver.save()
+        wait_for_saves(parent, savers)
     return not any(layer.unsaved for layer in layers)
 
 
@@ -537,7 +517,8 @@ def ask_to_restore(
         answer = dialogs.ask_question(parent, TITLE, text, [RESTORE, DISCARD], LATER)
         return LOST[answer], edits
     dialog = RestoreDialog(parent, rows)
-    dialog.exec()
+    with dialogs.questions.asking():
+        dialog.exec()
     answer, chosen = dialog.answer, [edits[row] for row in dialog.chosen_rows]
     dialog.deleteLater()
     return LOST[answer], chosen
