@@ -7,22 +7,17 @@ import threading
 import pytest
 
 from napari_ngff.store.write import fsync as module
-from napari_ngff.store.write.fsync import FLUSHERS, FlushQueue
-
-
-def started():
-    flushing = FlushQueue()
-    flushing.start_threads()
-    return flushing
+from napari_ngff.store.write.fsync import AT_ONCE, FlushQueue
 
 
 def test_a_file_that_is_gone_is_an_error(tmp_path):
-    flushing = started()
-    flushing.add_file(str(tmp_path / "none"))
-    with pytest.raises(FileNotFoundError):
+    flushing = FlushQueue()
+    (tmp_path / "there").touch()
+    for name in ("there", "none", "there"):
+        flushing.add_file(str(tmp_path / name))
+    with pytest.raises(FileNotFoundError, match="none"):
         flushing.finish_flushing()
-    with pytest.raises(FileNotFoundError):
-        flushing.add_file(str(tmp_path / "other"))
+    flushing.stop_flushing()
 
 
 def test_many_files_wait_no_more_than_so_many(monkeypatch):
@@ -34,7 +29,7 @@ def test_many_files_wait_no_more_than_so_many(monkeypatch):
         assert go.wait(60)
 
     monkeypatch.setattr(module, "flush_file", slow)
-    flushing, added = started(), []
+    flushing, added = FlushQueue(), []
 
     def add():
         for i in range(99):
@@ -44,7 +39,7 @@ def test_many_files_wait_no_more_than_so_many(monkeypatch):
     writer = threading.Thread(target=add)
     writer.start()
     writer.join(0.5)  # as far as it gets
-    assert len(added) <= 20 + FLUSHERS
+    assert len(added) <= 20 + AT_ONCE
     go.set()
     writer.join()
     flushing.finish_flushing()
@@ -59,7 +54,7 @@ def test_what_nobody_began_with_is_forgotten(monkeypatch):
         assert go.wait(60)
 
     monkeypatch.setattr(module, "flush_file", slow)
-    flushing = started()
+    flushing = FlushQueue()
     for i in range(100):
         flushing.add_file(str(i))
     stopping = threading.Thread(target=flushing.stop_flushing)

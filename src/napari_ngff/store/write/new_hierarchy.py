@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -11,8 +10,7 @@ from napari_ngff.errors import AccessError, TargetExistsError
 from napari_ngff.store.limits import NODE_DOCUMENTS
 from napari_ngff.store.write.folder_transaction import FolderTransaction
 from napari_ngff.store.write.fsync import FlushQueue
-from napari_ngff.store.write.named_errors import name_errors
-from napari_ngff.store.write.replace_file import write_whole
+from napari_ngff.store.write.new_objects import put_object
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 
 if TYPE_CHECKING:
@@ -60,7 +58,6 @@ class NewHierarchy:
         self.overwrite = overwrite
         self._is_single = self.target.suffix.lower() == SINGLE
         self.root = ""
-        self._folders: set[str] = set()
         self._tree: NewTree | None = None
         self._flushing = FlushQueue()
 
@@ -78,11 +75,6 @@ class NewHierarchy:
         except (PermissionError, AccessError) as error:
             msg = f"No permission to write {self.target}."
             raise AccessError(msg, remedy="Choose another folder.") from error
-        self._folders = {self.root}
-        # Files that are packed afterwards need no flush of their own: only the archive
-        # has to last.
-        if not self._is_single:
-            self._flushing.start_threads()
         return self
 
     def __exit__(
@@ -105,24 +97,10 @@ class NewHierarchy:
 
     def put_parts(self, key: str, parts: Iterable[bytes]) -> None:
         """Write an object that does not fit into memory; from any thread."""
-        path = f"{self.root}/{key}"
-        self._make_folder(path.rpartition("/")[0])
-        # "x": each object is written once; a second writing would be a mistake of the
-        # caller.
-        with name_errors(path), open(path, "xb", buffering=0) as file:
-            for part in parts:
-                write_whole(file, part)
+        put_object(self.root, key, parts)
+        # Of what is packed afterwards only the archive has to last.
         if not self._is_single:
-            self._flushing.add_file(path)
-
-    def _make_folder(self, folder: str) -> None:
-        """Make a folder and its parents, unless they exist."""
-        if folder not in self._folders:
-            self._make_folder(folder.rpartition("/")[0])
-            with suppress(FileExistsError):  # by another thread
-                os.mkdir(folder)
-            # The system is asked once for each folder, not for each chunk.
-            self._folders.add(folder)
+            self._flushing.add_file(f"{self.root}/{key}")
 
     def _place_hierarchy(self) -> None:
         if self._is_single:
