@@ -7,7 +7,6 @@ and the archive is renamed.
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 import struct
@@ -22,7 +21,7 @@ from napari_ngff.errors import (
     OMEZarrError,
     UnsupportedError,
 )
-from napari_ngff.store.limits import parse_json, size_text
+from napari_ngff.store.limits import size_text
 from napari_ngff.store.sources.file_bytes import PositionFile
 from napari_ngff.store.sources.source import Revision
 from napari_ngff.store.sources.zip_directory import (
@@ -36,7 +35,7 @@ from napari_ngff.store.write.named_errors import name_errors
 from napari_ngff.store.write.replace_file import rename_aside, rename_over
 from napari_ngff.store.write.waiting_transaction import WaitingTransaction
 from napari_ngff.store.write.writer_token import aside_name, new_token, remove_left
-from napari_ngff.store.write.zip_packing import rank_key
+from napari_ngff.store.write.zip_packing import rank_key, update_comment
 from napari_ngff.store.write.zip_writer import (
     ArchiveEntry,
     size_of_archive,
@@ -184,23 +183,6 @@ def plan_copy(archive: ZipArchive, name: bytes) -> ArchiveEntry:
         name, entry.stored, archive.file, start, entry.crc, entry.method, entry.size,
         (time, date), mode,
     )  # fmt: skip
-
-
-def update_comment(comment: bytes, document: bytes | None) -> bytes:
-    """Put version and order of entries into the comment of an archive (RFC-9)."""
-    # All else in the comment is kept; so is a comment that is not JSON, and that of a
-    # hierarchy without ``zarr.json``, which RFC-9 does not define.
-    try:
-        content = parse_json(comment.rstrip(b"\0") or b"{}")
-        version = parse_json(document or b"")["attributes"]["ome"]["version"]
-        home = content.setdefault("ome", {})
-        home["version"] = version
-        order = home.setdefault("zipFile", {}).setdefault("centralDirectory", {})
-        # RFC-9; true, since `plan_entries` puts all `zarr.json` first.
-        order["jsonFirst"] = True
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return comment
-    return json.dumps(content).encode()
 
 
 def require_room(path: str, needed: int) -> None:

@@ -18,12 +18,12 @@ import os
 import shutil
 import struct
 import threading
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from napari_ngff.errors import ConflictError, UnsupportedError
 from napari_ngff.store.data_folder import data_folder
@@ -56,13 +56,12 @@ problems, size in bytes, and first byte and length of the states of what was rea
 PUTS = 16
 """Documents that are put into a bucket at once."""
 
-LOCK, PLAN, ROOT, UNITS, STATES, PROBLEMS, SETTINGS = (
+LOCK, PLAN, ROOT, UNITS, STATES, SETTINGS = (
     "lock",
     "plan.jsonl",
     "root.json",
     "units",
     "states",
-    "problems.jsonl",
     "settings.json",
 )
 
@@ -167,8 +166,7 @@ class PartialFolder:
         self.token = new_token()
         self.continues = False
         self._settings, self._resume = settings, resume
-        self._lock: IO[bytes] | None = None
-        self._units: IO[bytes] | None = None
+        self._opened = ExitStack()
         self._turn = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -180,10 +178,9 @@ class PartialFolder:
                 msg = f"{self.path} is not of a conversion: it stays unchanged."
                 raise FileExistsError(msg)
             try:
-                self._lock = hold_if_possible(f"{self.path}/{LOCK}")
+                self._opened.enter_context(hold_if_possible(f"{self.path}/{LOCK}"))
             except BlockingIOError as error:
-                msg = f"Another process is converting to {self.target}."
-                raise ConflictError(msg, remedy="Wait until it has ended.") from error
+                raise self._busy_error() from error
         try:
             self._prepare()
         except BaseException:
@@ -214,14 +211,17 @@ class PartialFolder:
         """
         found = self.look()
         if found is Unfinished.RUNNING:
-            msg = f"Another process is converting to {self.target}."
-            raise ConflictError(msg, remedy="Wait until it has ended.")
+            raise self._busy_error()
         if found is not Unfinished.NOTHING:
             if not isinstance(self.target, Path):
                 # What others have put there looks like what is ours.
                 msg = f"Parts of a conversion stay in {self.root}."
                 raise UnsupportedError(msg, remedy="Remove them in the bucket.")
             shutil.rmtree(self.path, ignore_errors=True)
+
+    def _busy_error(self) -> ConflictError:
+        msg = f"Another process is converting to {self.target}."
+        return ConflictError(msg, remedy="Wait until it has ended.")
 
     def _is_same(self, stated: JSON) -> bool:
         return bool(stated == parse_json(json.dumps(self._settings)))
@@ -246,7 +246,8 @@ class PartialFolder:
             self._write_json(SETTINGS, self._settings)
         path = f"{self.path}/{UNITS}"
         Path(path).touch()
-        self._units = open(path, "r+b", buffering=0)  # noqa: SIM115
+        units = open(path, "r+b", buffering=0)  # noqa: SIM115
+        self._units = self._opened.enter_context(units)
 
     def _require_room(self) -> None:
         if isinstance(self.target, Path):
@@ -271,10 +272,7 @@ class PartialFolder:
 
     def close(self) -> None:
         """Unlock it; it stays if it was not placed."""
-        for file in (self._units, self._lock):
-            if file is not None:
-                file.close()
-        self._units = self._lock = None
+        self._opened.close()
 
     def _clear(self) -> None:
         for name in os.listdir(self.path):
@@ -345,11 +343,6 @@ class PartialFolder:
 
     def note_unit(self, number: int, record: UnitRecord) -> None:
         """Note that a unit is finished."""
-        if record.problems:
-            path = f"{self.path}/{PROBLEMS}"
-            with open(path, "a", encoding="utf-8") as file:
-                lines = (json.dumps([number, text]) for text in record.problems)
-                file.writelines(f"{line}\n" for line in lines)
         place = 0
         if record.states:
             path = f"{self.path}/{STATES}"
@@ -379,13 +372,11 @@ class PartialFolder:
         self._write_record(number, bytes(RECORD.size))
 
     def _read_record(self, number: int) -> bytes:
-        assert self._units is not None
         with self._turn:
             self._units.seek(number * RECORD.size)
             return self._units.read(RECORD.size)
 
     def _write_record(self, number: int, data: bytes) -> None:
-        assert self._units is not None
         with name_errors(self.path), self._turn:
             self._units.seek(number * RECORD.size)
             self._units.write(data)

@@ -91,17 +91,31 @@ def pack_hierarchy(
 
 def make_comment(folder: Path, file: Path) -> bytes:
     """Return the archive's comment."""
+    comment = update_comment(b"", FolderSource(str(folder)).get("zarr.json"))
+    if comment:
+        return comment
+    text = f"{folder} is not packed: only OME-Zarr 0.5 and newer can be one file."
+    if (folder / ".zgroup").exists():
+        command = shlex.join(("napari-ngff", "convert", str(folder), str(file)))
+        text += f" It is an older one. To write a copy in 0.5: {command}"
+    raise ValueError(text)
+
+
+def update_comment(comment: bytes, document: bytes | None) -> bytes:
+    """Put version and order of entries into the comment of an archive (RFC-9)."""
+    # All else in the comment is kept; so is a comment that is not JSON, and that of a
+    # hierarchy without ``zarr.json``, which RFC-9 does not define.
     try:
-        document = parse_json((folder / "zarr.json").read_bytes())
-        version = document["attributes"]["ome"]["version"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        text = f"{folder} is not packed: only OME-Zarr 0.5 and newer can be one file."
-        if (folder / ".zgroup").exists():
-            command = shlex.join(("napari-ngff", "convert", str(folder), str(file)))
-            text += f" It is an older one. To write a copy in 0.5: {command}"
-        raise ValueError(text) from error
-    ome = {"version": version, "zipFile": {"centralDirectory": {"jsonFirst": True}}}
-    return json.dumps({"ome": ome}).encode()
+        content = parse_json(comment.rstrip(b"\0") or b"{}")
+        version = parse_json(document or b"")["attributes"]["ome"]["version"]
+        home = content.setdefault("ome", {})
+        home["version"] = version
+        order = home.setdefault("zipFile", {}).setdefault("centralDirectory", {})
+        # RFC-9; true, since `rank_key` puts all `zarr.json` first.
+        order["jsonFirst"] = True
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return comment
+    return json.dumps(content).encode()
 
 
 def list_files(
