@@ -27,6 +27,7 @@ from napari_ngff.errors import (
     TargetExistsError,
     error_text,
     may_pass,
+    name_errors,
     remedy_of,
 )
 from napari_ngff.plate.tables.table import make_table
@@ -135,3 +136,21 @@ def test_a_mistake_in_an_input_is_not_logged(caplog):
         frame.by_well("a", "median")
     assert error_text(caught.value) == str(caught.value)
     assert caplog.text == ""
+
+
+def test_errors_of_the_system_get_the_path() -> None:
+    with pytest.raises(OSError, match="No space") as caught, name_errors("/a/plan"):
+        raise OSError(errno.ENOSPC, "No space")
+    assert caught.value.filename == "/a/plan"
+    refused = pytest.raises(AccessError, match="No permission to write /a/plan")
+    with refused, name_errors("/a/plan"):
+        raise PermissionError(errno.EACCES, "denied")
+
+
+def test_ours_stay() -> None:
+    """A server's error inside of a file's was shown with the path of the file."""
+    inner = ServerError("s3://a/0", "no answer")
+    with pytest.raises(ServerError) as caught, name_errors("/a/plan"):
+        raise inner
+    assert caught.value is inner
+    assert "plan" not in str(caught.value)

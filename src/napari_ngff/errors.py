@@ -368,3 +368,22 @@ def beyond_limits() -> Iterator[None]:
         yield
     except (MemoryError, OverflowError, RecursionError) as error:
         raise UnsupportedError(f"This cannot be read. {error_text(error)}") from error
+
+
+@contextmanager
+def name_errors(path: str) -> Iterator[None]:
+    """Put a path and a remedy into errors that are raised inside."""
+    try:
+        yield
+    except OMEZarrError:
+        # It came through an inner call, with a path of its own.
+        raise
+    except PermissionError as error:
+        msg = f"No permission to write {path}."
+        remedy = "Ask its owner, or save elsewhere."
+        raise AccessError(msg, remedy=remedy) from error
+    except OSError as error:
+        # Errors of a write or a flush have no name: the call gets a number of a file.
+        if error.filename is not None or error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, path) from error

@@ -7,8 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from napari_ngff.errors import name_errors
 from napari_ngff.store.write.fsync import flush_open_file
-from napari_ngff.store.write.named_errors import name_errors
 from napari_ngff.store.write.replace_file import temporary_folder, write_whole
 
 

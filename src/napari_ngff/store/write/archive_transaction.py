@@ -20,6 +20,7 @@ from napari_ngff.errors import (
     NodeNotFoundError,
     OMEZarrError,
     UnsupportedError,
+    name_errors,
 )
 from napari_ngff.store.limits import size_text
 from napari_ngff.store.sources.file_bytes import PositionFile
@@ -31,7 +32,6 @@ from napari_ngff.store.sources.zip_directory import (
 from napari_ngff.store.sources.zip_source import ZipSource, close_all, reload_all
 from napari_ngff.store.write.file_lock import lock_open_file, turn_lock
 from napari_ngff.store.write.fsync import flush_folder, flush_open_file
-from napari_ngff.store.write.named_errors import name_errors
 from napari_ngff.store.write.replace_file import rename_aside, rename_over
 from napari_ngff.store.write.waiting_transaction import WaitingTransaction
 from napari_ngff.store.write.writer_token import aside_name, new_token, remove_left
@@ -45,8 +45,8 @@ from napari_ngff.store.write.zip_writer import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from napari_ngff.store.write.staged_objects import StagedObject
     from napari_ngff.store.write.transaction import GoesOn
+    from napari_ngff.store.write.waiting_transaction import StagedObject
 
 ATTRIBUTES = struct.Struct("<12xHH22xI4x")  # 4.3.12: time, date, external attributes
 

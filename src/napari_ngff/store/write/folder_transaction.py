@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from typing_extensions import override
 
+from napari_ngff.errors import name_errors
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.source import Blob, Revision
 from napari_ngff.store.write.file_lock import take_turn
 from napari_ngff.store.write.fsync import flush_all, flush_file, flush_folder
 from napari_ngff.store.write.label_list_watch import announce_lists
-from napari_ngff.store.write.named_errors import name_errors
 from napari_ngff.store.write.replace_file import (
     remove_file,
     rename_over,

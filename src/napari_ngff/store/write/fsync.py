@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from typing import IO
 
+from napari_ngff.errors import name_errors
 from napari_ngff.store.threads import share_work, thread_pool
-from napari_ngff.store.write.named_errors import name_errors
 
 AHEAD = 256
 """Most files that wait to be flushed."""

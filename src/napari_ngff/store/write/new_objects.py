@@ -11,7 +11,7 @@ import zlib
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from napari_ngff.errors import LoginNeededError, ServerError
+from napari_ngff.errors import LoginNeededError, ServerError, name_errors
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.remote_source import RemoteSource
 from napari_ngff.store.sources.request_failure import (
@@ -22,7 +22,6 @@ from napari_ngff.store.sources.request_failure import (
 from napari_ngff.store.sources.server_access import LATE, allowed_seconds
 from napari_ngff.store.sources.server_logins import server_of
 from napari_ngff.store.write.fsync import flush_all, flush_file
-from napari_ngff.store.write.named_errors import name_errors
 from napari_ngff.store.write.replace_file import (
     removed_on_error,
     rename_aside,

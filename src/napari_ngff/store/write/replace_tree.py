@@ -29,7 +29,7 @@ from typing import IO, Any
 
 from typing_extensions import override
 
-from napari_ngff.errors import ConflictError
+from napari_ngff.errors import ConflictError, name_errors
 from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.limits import parse_json
 from napari_ngff.store.sources.folder_source import FolderSource
@@ -37,7 +37,6 @@ from napari_ngff.store.write.exchange import exchange_paths
 from napari_ngff.store.write.file_lock import hold_file, hold_if_possible, is_held
 from napari_ngff.store.write.fsync import flush_all, flush_file, flush_folder
 from napari_ngff.store.write.label_list_watch import read_list
-from napari_ngff.store.write.named_errors import name_errors
 from napari_ngff.store.write.transaction import (
     NOTHING,
     NewTree,

@@ -10,12 +10,11 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from napari_ngff.errors import ConflictError, CorruptDataError
+from napari_ngff.errors import ConflictError, CorruptDataError, name_errors
 from napari_ngff.store.limits import parse_json, size_text
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.source import Revision
 from napari_ngff.store.write.file_lock import take_turn
-from napari_ngff.store.write.named_errors import name_errors
 from napari_ngff.store.write.replace_file import replace_file
 
 LARGEST = 16 << 20
