@@ -194,7 +194,7 @@ def create_labels(
         multiscale.levels, shapes, chunks, strict=True
     ):
         shards = None
-        if transaction.wants_shards and home.zarr_format == 3:
+        if home.source.traits.has_directory and home.zarr_format == 3:
             # Zarr v2 has no shards.
             shards = shard_shape(shape, size, dtype.itemsize)
         array = NewArray(shape, size, dtype, multiscale.axis_names, shards)

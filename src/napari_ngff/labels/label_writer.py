@@ -52,7 +52,6 @@ from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.pyramids.level_reduction import LevelReduction, Method
 from napari_ngff.store.pyramids.pyramid import LevelSource
-from napari_ngff.store.sources.read_ahead import is_remote
 from napari_ngff.store.sources.source import ReadLog
 from napari_ngff.store.write.begin import begin_transaction
 
@@ -393,7 +392,11 @@ class LabelWriter:
         new = {edit.label for edit in self.unsaved_edits} - own
         new = {x for x in new if used.stored is not None and not used.stored.has(x)}
         # A server would be asked for each chunk.
-        if not new or is_remote(self.transaction.source) or not self._has_changed():
+        if (
+            not new
+            or self.transaction.source.traits.is_remote
+            or not self._has_changed()
+        ):
             return []
         array = reopen_array(self.arrays[0], self.transaction.source)
         used.stored = found = StoredLabels.of_arrays([LevelSource(array, keep=False)])

@@ -17,7 +17,7 @@ from napari_ngff.errors import (
     remedy_of,
 )
 from napari_ngff.plate.plate_layout import Offset, field_offsets, grid_offsets
-from napari_ngff.store.threads import LOCAL_CONCURRENCY, share_work
+from napari_ngff.store.threads import share_work
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -315,8 +315,7 @@ class ScreenArrangements:
                 failed[index] = error
 
         # See `WellCells.concurrency`.
-        concurrency = self.screen.node.location.source.concurrency
-        concurrency = concurrency if concurrency > LOCAL_CONCURRENCY else 1
+        concurrency = self.screen.node.location.source.traits.waits_at_once
         share_work(iter(range(len(listed))), open_field, len(listed), concurrency)
         return _place_fields(listed, opened, failed)
 

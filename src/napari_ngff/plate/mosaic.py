@@ -31,7 +31,6 @@ from napari_ngff.plate.well_cells import (
 from napari_ngff.store.arrays.lazy_array import ArraySource, BlankArray
 from napari_ngff.store.hierarchy.node import Node, read_node
 from napari_ngff.store.pyramids.pyramid import OnError, Pyramid, open_pyramid
-from napari_ngff.store.sources.read_ahead import is_remote
 from napari_ngff.store.threads import share_work
 
 if TYPE_CHECKING:
@@ -340,7 +339,7 @@ def _read_all(
 
 
 def _is_remote(arrangements: ScreenArrangements) -> bool:
-    return is_remote(arrangements.screen.node.location.source)
+    return arrangements.screen.node.location.source.traits.is_remote
 
 
 def _open_image(

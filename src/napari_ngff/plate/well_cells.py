@@ -22,7 +22,6 @@ from napari_ngff.plate.arrangement import (
     ScreenArrangements,
     WellArrangement,
 )
-from napari_ngff.store.threads import LOCAL_CONCURRENCY
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import WellField
@@ -116,8 +115,7 @@ class WellCells:
         """Number of threads that are of use: one for local files."""
         # One thread for local files: decoding many small chunks holds the interpreter,
         # so a second one makes it slower (docs/design/007).
-        most = self.arrangements.screen.node.location.source.concurrency
-        return most if most > LOCAL_CONCURRENCY else 1
+        return self.arrangements.screen.node.location.source.traits.waits_at_once
 
     def known_fields(self, tile: WellCell) -> WellArrangement | None:
         """Return the arrangement of a well that was read before, or None."""

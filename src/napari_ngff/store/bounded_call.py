@@ -282,7 +282,7 @@ class _AskedSource(Source):
             raise RuntimeError(error)
         return value
 
-    def close(self, kind: str, value: Any) -> None:
+    def give_result(self, kind: str, value: Any) -> None:
         """Send the result of the call; nothing can be asked for any more."""
         with self._turn:
             self._is_open = False
@@ -328,7 +328,7 @@ def _serve_call(
     # Whatever it is: who waits for it must know.
     except Exception as error:  # noqa: BLE001
         kind, value = FAILED, CorruptDataError(f"{type(error).__name__}: {error}")
-    source.close(kind, value)
+    source.give_result(kind, value)
 
 
 def _limit_memory(more: int | None) -> None:

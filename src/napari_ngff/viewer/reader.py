@@ -27,7 +27,7 @@ from napari_ngff.store.arrays.lazy_array import LazyArray
 from napari_ngff.store.hierarchy.image_folder import is_group
 from napari_ngff.store.hierarchy.node import Node, open_node
 from napari_ngff.store.pyramids.pyramid import LevelSource, innermost_source
-from napari_ngff.store.sources.read_ahead import call_at_once, is_remote
+from napari_ngff.store.sources.read_ahead import call_at_once
 from napari_ngff.viewer.layers.image_layers import OVER_IMAGE, layers_of
 from napari_ngff.viewer.layers.node_contents import (
     NodeContents,
@@ -396,7 +396,7 @@ def _remote_array(level: Any) -> ChunkedArray | None:
     inner = innermost_source(window)
     if not isinstance(inner, LevelSource):
         return None
-    return inner.array if is_remote(inner.array.source) else None
+    return inner.array if inner.array.source.traits.is_remote else None
 
 
 def _first_chunk(level: Any, array: ChunkedArray) -> tuple[Any, ...]:

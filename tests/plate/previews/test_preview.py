@@ -239,7 +239,7 @@ class Scripted:
     """A reader that waits until it may go on, and notes who was read."""
 
     alike = True
-    concurrency = 1
+    is_remote = False
 
     def __init__(self, values=None):
         self.order = []

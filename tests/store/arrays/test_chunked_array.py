@@ -34,7 +34,7 @@ from napari_ngff.errors import (
 from napari_ngff.store.arrays import chunked_array as module
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.store.sources.source import Blob, Revision, Source
+from napari_ngff.store.sources.source import Blob, Revision, Source, Traits
 from patience import PATIENCE
 
 SHAPE, CHUNKS, SHARDS = (13, 17), (4, 5), (8, 15)
@@ -66,11 +66,10 @@ class MemorySource(Source):
     """What a zarr MemoryStore holds; counts its reads."""
 
     name = "memory"
-    concurrency = 4
 
     def __init__(self, concurrency=4):
         self.objects = {}
-        self.concurrency = concurrency
+        self.traits = Traits(concurrency)
         self.reads = []
 
     def read(self, key, start=None, length=None):

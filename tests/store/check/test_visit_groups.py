@@ -29,6 +29,7 @@ from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.source import Traits
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.samples import write_image, write_plate
 
@@ -477,7 +478,9 @@ def test_each_document_is_read_once(sample, monkeypatch):
 class SlowSource(FolderSource):
     """A folder that pretends to be far away."""
 
-    concurrency = 32
+    def __init__(self, root):
+        super().__init__(root)
+        self.traits = Traits(32, root)
 
 
 def test_a_remote_source_gives_the_same_in_the_same_order(sample):

@@ -11,9 +11,9 @@ from napari_ngff.store.sources import read_ahead
 from napari_ngff.store.sources.read_ahead import (
     ReadAhead,
     call_at_once,
-    is_remote,
     reading_ahead,
 )
+from napari_ngff.store.sources.source import Traits
 from napari_ngff.store.threads import MOST, share_work
 from patience import until
 
@@ -22,7 +22,7 @@ class Objects:
     """A source whose objects are their keys; `together` reads have to meet."""
 
     def __init__(self, concurrency=32, together=1):
-        self.concurrency = concurrency
+        self.traits = Traits(concurrency)
         self.asked, self.together = [], together
 
     def get(self, key):
@@ -34,8 +34,8 @@ class Objects:
 
 
 def test_a_source_with_many_reads_at_once_is_remote():
-    assert is_remote(Objects(32))
-    assert not is_remote(Objects(8))
+    assert Objects(32).traits.is_remote
+    assert not Objects(8).traits.is_remote
 
 
 def test_calls_wait_for_a_server_together():

@@ -90,7 +90,7 @@ def test_objects_and_parts_of_them(server, tmp_path):
     put_zip(tmp_path, usual())
     source = archive_of(server)
     assert source.name == f"{server.address}/a.ozx"
-    assert source.concurrency == 64
+    assert source.traits.at_once == 64
     assert source.find_root() == ""
     for key, data in usual().items():
         assert source.get(key) == data

@@ -59,7 +59,7 @@ def test_objects_and_parts_of_them(tmp_path, method, zip64, comment):
     source = open_zip(make_zip(tmp_path / "a.ozx", usual(), method, comment, zip64))
     assert isinstance(source, Source)
     assert source.name == str(tmp_path / "a.ozx")
-    assert source.concurrency == os.cpu_count()
+    assert source.traits.at_once == os.cpu_count()
     for name, data in usual().items():
         assert source.get(name) == data
     assert source.get("nothing") is None

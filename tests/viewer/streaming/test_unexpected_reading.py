@@ -20,6 +20,7 @@ from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
 from napari_ngff.store.arrays.region_read import cache
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.source import Traits
 from napari_ngff.viewer.reader import read_first_pixels
 from napari_ngff.viewer.services.window import Window, going_on
 from napari_ngff.viewer.session import session_of
@@ -227,7 +228,7 @@ def stack(tmp_path_factory):
 @pytest.mark.parametrize("is_far", [False, True])
 def test_pixels_come_whatever_fails(stack, loop, monkeypatch, every, is_far):
     if is_far:
-        monkeypatch.setattr(FolderSource, "concurrency", 16)
+        monkeypatch.setattr(FolderSource, "traits", SERVED)
     looking = Looking(stack, loop, monkeypatch)
     acts = looking.leave, lambda: looking.show(2, 2)
     for error in each_failing(STREAMS, *acts, every):
@@ -268,6 +269,10 @@ def test_listeners_that_fail_stop_nothing(stack, loop, monkeypatch, what):
     looking.check_again(2, 2, None)
 
 
+SERVED = property(lambda self: Traits(16, self.root), lambda self, traits: None)
+"""Traits of folders that are read as a server."""
+
+
 class Outage:
     """Chunks cannot be reached for a while."""
 
@@ -288,7 +293,7 @@ class Outage:
 def test_missing_chunks_are_asked_for_whatever_fails(
     stack, loop, monkeypatch, every, ndisplay
 ):
-    monkeypatch.setattr(FolderSource, "concurrency", 16)
+    monkeypatch.setattr(FolderSource, "traits", SERVED)
     monkeypatch.setattr(outage_watch, "FIRST_PAUSE", 0.2)
     monkeypatch.setattr(outage_watch, "LONGEST_PAUSE", 0.2)
     outage, looking = Outage(monkeypatch), Looking(stack, loop, monkeypatch)
@@ -359,7 +364,7 @@ def test_first_pixels_are_left_to_napari_where_a_codec_fails(stack, monkeypatch)
     def fail(*_, **__):
         raise LookupError("codec")
 
-    monkeypatch.setattr(FolderSource, "concurrency", 16)
+    monkeypatch.setattr(FolderSource, "traits", SERVED)
     level = open_pyramid(open_node(stack)).levels[1]
     plane = LazyArray.of_window(ArrayWindow(level, (0, 1, 2)))[0]
     with monkeypatch.context() as patch:

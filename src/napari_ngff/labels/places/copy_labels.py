@@ -369,7 +369,7 @@ def _for_each_object(
                 return
             yield position
 
-    share_work(list_positions(), step, math.prod(grid), array.source.concurrency)
+    share_work(list_positions(), step, math.prod(grid), array.source.traits.at_once)
 
 
 def _object_counts(array: ChunkedArray) -> Shape:

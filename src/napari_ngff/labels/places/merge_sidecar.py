@@ -45,7 +45,7 @@ from napari_ngff.store.hierarchy.node import (
 )
 from napari_ngff.store.limits import DOCUMENTS
 from napari_ngff.store.pyramids.pyramid import open_pyramid
-from napari_ngff.store.sources.folder_source import FolderSource, local_folder
+from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.folder_transaction import FolderTransaction
 from napari_ngff.store.write.writer_token import SUFFIX
@@ -233,7 +233,7 @@ def _check_merge(item: LabelMerge, overwrite: bool, remove: bool) -> Revisions |
     """
     home = item.location
     source = home.source
-    root = local_folder(source)
+    root = source.traits.folder
     if root is None:
         msg = f"{source.name} is not a folder: labels can be merged into a folder only."
         raise UnsupportedError(
@@ -299,7 +299,7 @@ def _check_fit(item: LabelMerge) -> None:
 
 def _check_removable(label: Node) -> None:
     source, path = label.location.source, label.location.path
-    if local_folder(source) is None or not path:
+    if source.traits.folder is None or not path:
         raise UnsupportedError(f"{label} is in no folder, and cannot be removed.")
     levels = tuple(f"{label.location.path}/{level}/" for level in open_arrays(label))
     for key in _list_keys(label):

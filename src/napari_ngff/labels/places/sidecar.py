@@ -105,10 +105,8 @@ class Address:
 
 def address_of(image: Node) -> Address | None:
     """Return the address of an image's hierarchy; None for one in memory."""
-    from napari_ngff.store.sources.zarr_store import StoreSource
-
     source = image.location.source
-    if isinstance(source, StoreSource):
+    if not source.traits.is_lasting:
         return None
     name = source.name
     if is_url(name):

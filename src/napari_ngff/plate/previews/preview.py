@@ -180,9 +180,9 @@ class PreviewReader:
         return server_of(self._source.name)
 
     @property
-    def concurrency(self) -> int:
-        """How many reads at the same time are of use."""
-        return self._source.concurrency
+    def is_remote(self) -> bool:
+        """Return whether each read waits for a server."""
+        return self._source.traits.is_remote
 
     def read(self, place: PreviewPlace) -> PreviewPixels:
         """Read a thumbnail, or find it in the cache.

@@ -21,7 +21,7 @@ from napari_ngff.plate.previews.preview import (
     mix_channels,
 )
 from napari_ngff.store.lru_cache import ByteCache
-from napari_ngff.store.threads import LOCAL_CONCURRENCY, go_on_after_error
+from napari_ngff.store.threads import go_on_after_error
 
 FEW, MANY = 2, 8
 """Threads for a local source, where more only fight for the interpreter, and for a
@@ -136,8 +136,7 @@ class PreviewQueue:
     def __init__(self, reader: PreviewReader, ready: Callable[[], None]) -> None:
         self._reader = reader
         self._ready = ready
-        remote = reader.concurrency > LOCAL_CONCURRENCY
-        self._workers = MANY if remote else FEW
+        self._workers = MANY if reader.is_remote else FEW
         self._lock = threading.Lock()
         self._running = 0
         self._wanted: deque[PreviewPlace] = deque()

@@ -17,7 +17,6 @@ from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.hierarchy.summary import list_tables, region_of
 from napari_ngff.store.limits import ATTRIBUTES_IN, parse_object
-from napari_ngff.store.sources.read_ahead import is_remote
 from napari_ngff.store.write.begin import (
     begin_transaction,
     why_not_written,
@@ -254,7 +253,9 @@ def may_get(group: Node, name: str, is_ours: Callable[[JSON], bool]) -> bool:
     except NodeNotFoundError:
         # Its group comes before its file; in a bucket after it.
         source = group.location.source
-        return is_remote(source) or source.find_revision(key_of(group, name)) is None
+        return (
+            source.traits.is_remote or source.find_revision(key_of(group, name)) is None
+        )
 
 
 def key_of(group: Node, name: str, file: str = FILE) -> str:

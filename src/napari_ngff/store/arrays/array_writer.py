@@ -341,7 +341,7 @@ class ArrayWriter:
     def concurrency(self) -> int:
         """Useful number of units at the same time."""
         room = MEMORY // (COPIES * self.array.layout.chunk_nbytes)
-        return max(1, min(room, self._objects.source.concurrency))
+        return max(1, min(room, self._objects.source.traits.at_once))
 
 
 def require_encodable(array: ChunkedArray) -> None:

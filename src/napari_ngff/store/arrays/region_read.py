@@ -121,7 +121,7 @@ class RegionRead:
         count = math.prod(map(len, axes))
         # A single chunk is read in the calling thread: a helper would only add its
         # start.
-        concurrency = self.objects.source.concurrency if count > 1 else 1
+        concurrency = self.objects.source.traits.at_once if count > 1 else 1
         small = count * self.layout.chunk_nbytes < WORTHWHILE
         if small and concurrency <= LOCAL_CONCURRENCY:
             concurrency = 1
@@ -141,7 +141,7 @@ class RegionRead:
 
     def _open_shards(self, grid: Sequence[range]) -> None:
         # A local index is read faster than a thread wakes up.
-        if self.objects.source.concurrency > LOCAL_CONCURRENCY:
+        if self.objects.source.traits.is_remote:
             self._share_positions(grid, self._open_shard)
             return
         for shard in self._until_failure(grid):

@@ -13,7 +13,6 @@ from napari_ngff.errors import ChunkError, CorruptDataError
 from napari_ngff.store.arrays.parse_array import IndirectError, parse_array
 from napari_ngff.store.limits import check_index
 from napari_ngff.store.lru_cache import ByteCache
-from napari_ngff.store.threads import LOCAL_CONCURRENCY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -262,7 +261,7 @@ def read_bounded(source: Source, key: str, most: int) -> Blob | None:
     CorruptDataError
         Where it has more than `most` bytes.
     """
-    if source.concurrency > LOCAL_CONCURRENCY:
+    if source.traits.is_remote:
         blob = source.read(key)
     else:
         # One byte more shows that it is too large, without asking for its size.

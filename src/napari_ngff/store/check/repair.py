@@ -37,7 +37,6 @@ from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.hierarchy.node import Node, read_node
 from napari_ngff.store.limits import ATTRIBUTES_IN, dump_like, parse_json
 from napari_ngff.store.pyramids.level_reduction import LevelReduction
-from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.folder_transaction import FolderTransaction
 from napari_ngff.store.write.replace_file import rename_aside, replace_when_done
@@ -115,7 +114,7 @@ def repair_problems(node: Node, code: str) -> tuple[RepairedFile, ...]:
         msg = f"There is no repair of {code}. There is one of: {names}."
         raise UnsupportedError(msg)
     source = node.location.source
-    if not isinstance(source, FolderSource):
+    if source.traits.folder is None:
         msg = (
             f"{source.name} is not a folder of this computer, and only such are"
             " repaired."

@@ -34,13 +34,11 @@ from napari_ngff.store.check.images import (
     open_pyramids,
 )
 from napari_ngff.store.hierarchy.long_lists import CODE, limit_alike
-from napari_ngff.store.limits import GROUP_DOCUMENTS, V2_DOCUMENTS, parse_json
-from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.store.sources.zip_source import ZipSource
-from napari_ngff.store.threads import LOCAL_CONCURRENCY
+from napari_ngff.store.limits import parse_json
+from napari_ngff.store.sources.zip_directory import EMBEDDED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.hierarchy.node import Node
@@ -106,19 +104,19 @@ def check_hierarchy(
         Path of the group or array from the root of the hierarchy, and a problem whose
         `where` is a place in its metadata. Valid is what has no error.
     """
-    concurrency = node.location.source.concurrency
     tour = CheckState(
         stated_version(node.attributes, node.zarr_format),
         node.zarr_format,
         cancel or (lambda: False),
         # On a disk a second thread would only wait for the interpreter.
-        concurrency if concurrency > LOCAL_CONCURRENCY else 1,
+        node.location.source.traits.waits_at_once,
         pixels,
     )
     # RFC-9 has rules for the root only: from a group inside, the archive is not in
     # question.
     if not node.location.path:
-        yield from (("", problem) for problem in check_archive(node, tour.version))
+        found = node.location.source.check_container(tour.version)
+        yield from (("", problem) for problem in found)
     # One group may have the same flaw thousands of times, as a plate in its wells.
     findings = visit_group(node, tour, None)
     yield from limit_alike(join_shard_findings(node, findings))
@@ -335,103 +333,13 @@ def check_place(
         )
 
 
-EMBEDDED = "Zipped OME-Zarr files SHALL NOT be embedded in a parent OME-Zarr hierarchy"
 LARGE_CHUNKS = "Its chunks are too large to be joined."
-LOCATOR = b"PK\x06\x07"
-TAIL = 65535 + 22 + 20
-"""Bytes at most from the locator of the ZIP64 directory to the end of a file."""
-
-
-def check_archive(node: Node, stated: str | None) -> Iterator[Problem]:
-    """Compare the archive of a root group with RFC-9; nothing outside of archives.
-
-    `stated` is the version of the root's metadata.
-    """
-    source = node.location.source
-    # Found when the source was opened; of a folder or a server there are none.
-    yield from source.problems
-    if not isinstance(source, ZipSource):
-        return
-    # One byte, to learn whether it exists. RFC-9 allows Zarr v3 only, so `.zgroup` does
-    # not count.
-    if source.get("zarr.json", 0, 1) is None:
-        text = (
-            '"The root of the ZIP archive MUST correspond to the root of the OME-Zarr '
-            "hierarchy, and it MUST contain the the OME-Zarr's root-level zarr.json.\""
-        )
-        yield Problem("ozx-zarr-json-missing", Severity.ERROR, "", text, "It is read.")
-    yield from check_entries(source)
-    # Upwards as well: an archive inside a hierarchy is not named by any group, so only
-    # its own path shows it.
-    parents = Path(source.path).resolve().parents if source.is_local else ()
-    if any((folder / name).is_file() for folder in parents for name in GROUP_DOCUMENTS):
-        text = f'"{EMBEDDED} (as a sub-hierarchy or otherwise)."'
-        yield Problem("ozx-embedded", Severity.ERROR, "", text, "It is read.")
-    if not source.path.lower().endswith(".ozx"):
-        text = '"The name of zipped OME-Zarr files SHOULD end with .ozx."'
-        yield Problem("ozx-name", Severity.WARNING, "", text)
-    # An archive of less than 4 GiB needs no ZIP64 records; RFC-9 wants them there
-    # anyway.
-    file = source.archive.file
-    length = min(TAIL, file.size)
-    if LOCATOR not in file.read(file.size - length, length):
-        text = (
-            '"The ZIP64 format extension SHOULD be used to allow for files larger than '
-            '4 GiB."'
-        )
-        yield Problem("ozx-zip64-missing", Severity.WARNING, "", text)
-    comment = source.comment_version
-    if comment is not None and stated is not None and comment != stated:
-        text = (
-            "The comment SHOULD hold the OME-Zarr version; it is "
-            f"{comment[:20]}, the metadata {stated[:20]}."
-        )
-        consequence = "The metadata count."
-        yield Problem("ozx-version-differs", Severity.WARNING, "", text, consequence)
-
-
-def check_entries(source: ZipSource) -> Iterator[Problem]:
-    """Report what an archive has beside its one hierarchy."""
-    names = [name.decode(errors="replace") for name in source.archive.names]
-    # The first one stands for all: a list of them would say no more.
-    inner = next((name for name in names if name.lower().endswith(".ozx")), None)
-    if inner is not None:
-        text = f'"{EMBEDDED}": {inner[:80]}.'
-        yield Problem("ozx-embedded", Severity.ERROR, "", text, "It is not read.")
-    groups = {group_above(name) for name in names if name.endswith("zarr.json")}
-    others = [path for path in groups - {source.root} if not is_reached(path, groups)]
-    # Groups of Zarr v2 cannot be part of a hierarchy of Zarr v3, wherever they are.
-    if source.root in groups:
-        others += [group_above(name) for name in names if name.endswith(V2_DOCUMENTS)]
-    # The smallest path, so that the same archive always gives the same message.
-    other = min(others, default=None)
-    if other is not None:
-        text = (
-            f'The group "{other[:80]}" is not below the root: the archive holds another'
-            " hierarchy, or the group above has no zarr.json."
-        )
-        yield Problem("ozx-second-hierarchy", Severity.ERROR, "", text)
-
-
-def is_reached(group: str, groups: Container[str]) -> bool:
-    """Return whether a group has a parent group, or plain folders up to ``labels``."""
-    parent = group_above(group)
-    while parent and parent not in groups:
-        parent = group_above(parent)
-    # OME-Zarr 0.5 allows plain folders between "labels" and a label image, nowhere
-    # else.
-    return parent == group_above(group) or parent.rpartition("/")[2] == "labels"
-
-
-def group_above(path: str) -> str:
-    """Return the path of the group that contains a group or a document."""
-    return path.rpartition("/")[0]
 
 
 def check_embedded(node: Node) -> Iterator[Problem]:
     """Report archives in a folder of a hierarchy."""
     source = node.location.source
-    if isinstance(source, FolderSource):
+    if source.traits.folder is not None:
         names: Sequence[str] = ()
         with suppress(OMEZarrError):  # what may not be listed may still be read
             names = source.list_names(node.location.path) or ()
@@ -448,7 +356,7 @@ def check_shards(
 
     Yields the path of each array, and the problem; `join_shard_findings` joins them.
     """
-    if not isinstance(node.location.source, ZipSource):
+    if not node.location.source.traits.has_directory:
         return
     for array in arrays:
         # An array of a single chunk is one entry with or without shards.

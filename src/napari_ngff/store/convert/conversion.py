@@ -23,7 +23,6 @@ from napari_ngff.store.convert.conversion_plan import (
 )
 from napari_ngff.store.convert.selection import Selection, Storage
 from napari_ngff.store.convert.source_state import (
-    find_changed_archive,
     find_changed_key,
 )
 from napari_ngff.store.convert.unit_runner import run_units
@@ -35,7 +34,6 @@ from napari_ngff.store.sources.server_logins import (
     find_login,
     set_login,
 )
-from napari_ngff.store.sources.zip_source import ZipSource
 from napari_ngff.store.write.new_hierarchy import SINGLE
 from napari_ngff.store.write.new_objects import is_bucket, put_object
 from napari_ngff.store.write.partial_folder import PartialFolder, Unfinished, UnitRecord
@@ -263,9 +261,7 @@ def convert(
     try:
         return convert_hierarchy(node, target, read_request(options), run)
     finally:
-        if isinstance(source, str | PurePath) and isinstance(
-            node.location.source, ZipSource
-        ):
+        if isinstance(source, str | PurePath):
             # Not when the last thread lets go of it: who called deletes the file now.
             node.location.source.close()
 
@@ -452,7 +448,7 @@ def _finish(
 ) -> ConversionResult:
     units, total, last = _measure_plan(folder)
     done = pieces = 0
-    archive = find_changed_archive(node.location.source, None)
+    archive = node.location.source.find_file(None)
 
     def note_unit(unit: WorkUnit, record: UnitRecord) -> None:
         nonlocal done, pieces
@@ -513,7 +509,7 @@ def _compare_source(
 
     looking = (replace(unit, looks=True) for unit in _list_units(node, folder, run))
     run_units(looking, run_unit, compare_unit, run.scheduler)
-    if archive != find_changed_archive(node.location.source, archive):
+    if archive != node.location.source.find_file(archive):
         count += 1
         changed.append(node.location.source.name)
     if count:

@@ -41,7 +41,7 @@ from napari_ngff.store.hierarchy.node import Node, open_node
 from napari_ngff.store.hierarchy.save_transform import entry_of
 from napari_ngff.store.pyramids.level_reduction import method_named
 from napari_ngff.store.pyramids.pyramid_writer import PyramidPlan, place_coarse_level
-from napari_ngff.store.sources.folder_source import FolderSource, local_folder
+from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.new_objects import flush_objects, put_object
 from napari_ngff.store.write.transaction import (
@@ -355,7 +355,7 @@ def plan_rebuild(
     if image is None:
         msg = f"{node} is not an image."
         raise UnsupportedError(msg, remedy="Name an image or a label image.")
-    if local_folder(node.location.source) is None:
+    if node.location.source.traits.folder is None:
         msg = f"{node} is not in a folder."
         raise UnsupportedError(msg, remedy="Unpack it, or convert it to a folder.")
     if method not in (None, *METHODS):

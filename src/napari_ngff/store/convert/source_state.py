@@ -16,9 +16,7 @@ from functools import partial
 from typing_extensions import override
 
 from napari_ngff.store.sources.read_ahead import call_at_once, reading_ahead
-from napari_ngff.store.sources.remote_file import RemoteFile
 from napari_ngff.store.sources.source import Blob, Revision, Source, WrappedSource
-from napari_ngff.store.sources.zip_source import ZipSource
 
 NUMBERS = struct.Struct("<QqQ")
 
@@ -61,33 +59,6 @@ def find_changed_key(
         return None
     trios = zip(keys, before, after, strict=True)
     return next((key for key, old, new in trios if old != new), None)
-
-
-def find_changed_archive(source: Source, before: Revision | None) -> Revision | None:
-    """Return the state of the archive that a source reads; None for other sources.
-
-    Parameters
-    ----------
-    source
-        That may read an archive.
-    before
-        What was returned when it was opened; a server is asked whether the archive is
-        still that one. None for the first call.
-
-    Raises
-    ------
-    FileChangedError
-        Where a server has another one now.
-    """
-    if not isinstance(source, ZipSource):
-        return None
-    file = source.archive.file
-    if before is None:
-        return file.revision
-    if isinstance(file, RemoteFile):
-        file.require_same()
-        return file.revision
-    return Revision.of_file(source.path)
 
 
 class DocumentLog(WrappedSource):

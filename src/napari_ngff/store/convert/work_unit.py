@@ -49,7 +49,7 @@ from napari_ngff.store.convert.source_state import (
     find_changed_key,
     note_objects,
 )
-from napari_ngff.store.sources.read_ahead import call_at_once, is_remote
+from napari_ngff.store.sources.read_ahead import call_at_once
 from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.new_objects import (
     copy_by_server,
@@ -211,7 +211,7 @@ def run_unit(unit: WorkUnit) -> UnitRecord:
         else:
             _encode_block(opened, unit, written)
     # A server is asked once more when all is done, not here.
-    if not is_remote(unit.source):
+    if not unit.source.traits.is_remote:
         changed = find_changed_key(
             written.states, _note_states(unit), source_keys(unit)
         )
@@ -378,8 +378,7 @@ def _join_chunks(opened: OpenedTask, unit: WorkUnit, written: _Written) -> None:
         for cell in cells_in(box_of(place, opened.unit, target.shape), target.chunks)
     )
     count = math.prod(map(len, cell_ranges(box, target.chunks)))
-    waits = unit.source.concurrency if is_remote(unit.source) else 1
-    share_work(cells, read_chunk, count, waits)
+    share_work(cells, read_chunk, count, unit.source.traits.waits_at_once)
 
 
 def _read_voxels(

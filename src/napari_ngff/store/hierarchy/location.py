@@ -22,7 +22,6 @@ from napari_ngff.errors import (
     AccessError,
     NodeNotFoundError,
     NotOMEZarrError,
-    OMEZarrError,
 )
 from napari_ngff.store.limits import DOCUMENTS, GROUP_DOCUMENTS
 from napari_ngff.store.sources.folder_source import FolderSource
@@ -41,11 +40,6 @@ WITHOUT_SCHEME = re.compile(
     r"[\w-]+(\.[\w-]+)*(:\d+|\.(com|edu|eu|gov|io|net|org|uk|de|ch|jp))/"
 )
 """An address whose ``https://`` was forgotten."""
-NOT_FOUND = "The server answered 404 Not Found for {}."
-NOT_SHOWN = (
-    "Check the address. If it is right, it is a folder without OME-Zarr metadata, and"
-    " this server does not show folders."
-)
 STATES_END, LABELS_END = ".annotation.json", ".labels.ome.zarr"
 POINTS_END, SHAPES_END, CLASSES_END = ".points", ".shapes", ".classes"
 DISPLAY_END, REGIONS_END = ".display", ".regions"
@@ -287,31 +281,6 @@ def _locate_url(
         # Now, in the background: later the main thread would wait for the answer.
         source.ask_writable()
     return Location(source, inner)
-
-
-def explain_nothing(location: Location) -> OMEZarrError | None:
-    """Say what a server answered where it has no document of zarr.
-
-    None for a folder that is there, and on this computer, where all folders are seen.
-    """
-    from napari_ngff.store.sources.remote_source import RemoteSource
-
-    source = location.source
-    if not isinstance(source, RemoteSource):
-        return None
-    is_there = source.has_folder(location.path)
-    if is_there is None:
-        msg = (
-            f"There is no OME-Zarr metadata at {location}, and the server does not"
-            " state whether there is a folder."
-        )
-        return NotOMEZarrError(msg, remedy="Check the address.")
-    if is_there:
-        return None
-    if not source.name.startswith("http"):
-        msg = f"There is nothing at {location}."
-        return NodeNotFoundError(msg, remedy="Check the address; it may have moved.")
-    return NodeNotFoundError(NOT_FOUND.format(location), remedy=NOT_SHOWN)
 
 
 def _locate_object(where: Any) -> Location:

@@ -39,12 +39,11 @@ from napari_ngff.store.hierarchy.group_documents import (
 )
 from napari_ngff.store.hierarchy.location import (
     Location,
-    explain_nothing,
     find_location,
 )
 from napari_ngff.store.hierarchy.long_lists import cut_long_lists
-from napari_ngff.store.sources.folder_source import FolderSource, local_folder
-from napari_ngff.store.sources.read_ahead import call_at_once, is_remote
+from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.read_ahead import call_at_once
 
 NO_METADATA = (
     "There is no OME-Zarr metadata at {}. Open the folder whose zarr.json or .zattrs"
@@ -258,7 +257,7 @@ class Node:
             return listed, {}
         # By their numbers: a server over HTTP has no listing.
         nodes: list[Node] = []
-        step = NUMBERED if is_remote(self.location.source) else 1
+        step = NUMBERED if self.location.source.traits.is_remote else 1
         while True:
             calls = [
                 partial(self._read_alike, str(len(nodes) + i)) for i in range(step)
@@ -366,7 +365,7 @@ def _explain_unopened(location: Location, *, is_group: bool) -> OMEZarrError:
         msg = f"{location} is not an image."
         return NotOMEZarrError(msg, remedy=f"Open one of those in it: {listed}.")
     if not is_group and (location.path or not is_array(location)):
-        missing = explain_nothing(location)
+        missing = location.source.explain_missing(location.path)
         if missing is not None:
             return missing
     return NotOMEZarrError(NO_METADATA.format(location))
@@ -465,7 +464,7 @@ def without_links(node: Node) -> Node:
     UnsupportedError
         Where the group is only found by such a link.
     """
-    root = local_folder(node.location.source)
+    root = node.location.source.traits.folder
     if root is None:
         return node
     source = FolderSource(root, follows_links=False)
@@ -520,7 +519,7 @@ def _read_v3(documents: GroupDocuments) -> Node | None:
     flaws += documents.flaws
     attributes = document.get("attributes", {})
     node = _make_node(documents.location, 3, attributes, flaws)
-    if is_remote(node.location.source):
+    if node.location.source.traits.is_remote:
         return replace(node, copied=CopiedDocuments.of_group(document))
     return node
 

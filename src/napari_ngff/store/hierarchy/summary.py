@@ -153,7 +153,11 @@ def list_region_tables(node: Node) -> tuple[str, ...]:
 def _describe_tables(node: Node, problems: list[Problem]) -> JSON:
     copied = node.copied
     # A server is not asked for what its copies do not have.
-    if "://" in str(node) and copied.names and not copied.below("tables"):
+    if (
+        node.location.source.traits.is_remote
+        and copied.names
+        and not copied.below("tables")
+    ):
         return {}
     try:
         tables = list_tables(node)

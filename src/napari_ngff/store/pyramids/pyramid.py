@@ -37,7 +37,6 @@ from napari_ngff.store.arrays.lazy_array import ArraySource
 from napari_ngff.store.hierarchy.node import Node, OpenedGroups
 from napari_ngff.store.limits import check_chunk
 from napari_ngff.store.sources.read_ahead import call_at_once
-from napari_ngff.store.sources.zip_source import ZipSource
 
 if TYPE_CHECKING:
     import numpy as np
@@ -461,9 +460,8 @@ def _find_misnamed(array: ChunkedArray) -> Problem | None:
     if (
         count > MOST_NAMES
         or array.has_lent_layout
-        # Not on servers: that would be one more request for each level. The directory
-        # of an archive has been read.
-        or ("://" in source.name and not isinstance(source, ZipSource))
+        # That would be one more request for each level.
+        or (source.traits.is_remote and not source.traits.has_directory)
     ):
         return None
     names: Sequence[str] | None = None

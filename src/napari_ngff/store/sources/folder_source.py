@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from napari_ngff.errors import AccessError, CorruptDataError, UnsupportedError
 from napari_ngff.store.limits import check_document_size
-from napari_ngff.store.sources.source import Blob, Revision, Source
+from napari_ngff.store.sources.source import Blob, Revision, Source, Traits
 
 OPEN_FLAGS = (
     os.O_RDONLY
@@ -22,11 +22,6 @@ OPEN_FLAGS = (
 
 KNOWN_FOLDERS = 4096
 """Most folders of which is kept where they really are: an image may have millions."""
-
-
-def local_folder(source: Source) -> str | None:
-    """Return the path of a hierarchy in a local folder; None for any other."""
-    return source.root if isinstance(source, FolderSource) else None
 
 
 class FolderSource(Source):
@@ -42,6 +37,7 @@ class FolderSource(Source):
 
     def __init__(self, root: str, follows_links: bool = True) -> None:
         self.root = root
+        self.traits = Traits(folder=root)
         self._follows_links = follows_links
         self._real: dict[str, tuple[str, ...]] = {}
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.store.threads import LOCAL_CONCURRENCY, ask_pool, share_work
+from napari_ngff.store.threads import ask_pool, share_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,11 +19,6 @@ PATIENCE = 2.0
 """Seconds for what only saves time: a server may never answer."""
 
 Result = TypeVar("Result")
-
-
-def is_remote(source: Source) -> bool:
-    """Return whether each read of a source waits for a server."""
-    return source.concurrency > LOCAL_CONCURRENCY
 
 
 def call_at_once(source: Source, calls: Sequence[Callable[[], Result]]) -> list[Result]:
@@ -46,8 +41,8 @@ def call_at_once(source: Source, calls: Sequence[Callable[[], Result]]) -> list[
     def call_one(number: int) -> None:
         results[number] = calls[number]()
 
-    concurrency = source.concurrency if is_remote(source) else 1
-    share_work(iter(range(len(calls))), call_one, len(calls), concurrency)
+    waits = source.traits.waits_at_once
+    share_work(iter(range(len(calls))), call_one, len(calls), waits)
     return [results[number] for number in range(len(calls))]
 
 
@@ -66,13 +61,12 @@ class ReadAhead:
 
     def ask(self, keys: Iterable[str]) -> None:
         """Begin to read objects; the first is left to whoever reads it."""
-        if not is_remote(self.source):
+        if not self.source.traits.is_remote:
             return
         for key in list(keys)[1:]:
             if key not in self._answers:
-                answer = ask_pool(
-                    self.source.concurrency, partial(self.source.get, key)
-                )
+                most = self.source.traits.at_once
+                answer = ask_pool(most, partial(self.source.get, key))
                 if answer is not None:
                     self._answers[key] = answer
 

@@ -216,7 +216,7 @@ class RemoteFile:
     ) -> None:
         self._source = source
         self._key = key
-        self.concurrency = source.concurrency
+        self.concurrency = source.traits.at_once
         self.name = join_address(source.name, key)
         self._is_changed = False
         part = self._open_end()
@@ -227,7 +227,7 @@ class RemoteFile:
         self.revision = Revision(size, 0, tag=version.condition)
         self.is_pinned = bool(version.condition) or len(part.data) == size
         self._tail, self._tail_start = part.data, size - len(part.data)
-        self._joined = JoinedReads(self._fetch, source.concurrency)
+        self._joined = JoinedReads(self._fetch, self.concurrency)
         self._lock = threading.Lock()
         self._ahead = 0
         self._blocks: ByteCache[bytes] = ByteCache(MOST_BLOCKS)

@@ -20,6 +20,8 @@ from napari_ngff.errors import (
     AccessError,
     CorruptDataError,
     LoginNeededError,
+    NodeNotFoundError,
+    NotOMEZarrError,
     OMEZarrError,
     ServerError,
 )
@@ -67,8 +69,14 @@ from napari_ngff.store.sources.server_logins import (
     note_refusal,
     server_of,
 )
-from napari_ngff.store.sources.source import Blob, Revision, Source
+from napari_ngff.store.sources.source import Blob, Revision, Source, Traits
 from napari_ngff.store.threads import MOST, ask_pool
+
+NOT_FOUND = "The server answered 404 Not Found for {}."
+NOT_SHOWN = (
+    "Check the address. If it is right, it is a folder without OME-Zarr metadata, and"
+    " this server does not show folders."
+)
 
 TIMEOUT = 20.0
 """Seconds without a byte before a request fails.
@@ -156,6 +164,8 @@ class RemoteSource(Source):
     """
 
     name = ""
+    # The chunks of a usual view of some layers, so that they take one latency.
+    traits = Traits(MOST)
 
     def __init__(self, url: str, options: dict[str, Any] | None = None) -> None:
         scheme = urlsplit(url).scheme
@@ -200,12 +210,6 @@ class RemoteSource(Source):
     def files(self) -> Any:
         """The file system of fsspec that has the credentials of the user."""
         return self.access.files
-
-    @property
-    @override
-    def concurrency(self) -> int:
-        # The chunks of a usual view of some layers, so that they take one latency.
-        return MOST
 
     @property
     def writable(self) -> bool:
@@ -523,6 +527,24 @@ class RemoteSource(Source):
             # It gives documents, and no list of a folder that is there.
             return True if is_locked(error) and not self._access.bucket else None
         return True
+
+    @override
+    def explain_missing(self, path: str) -> OMEZarrError | None:
+        where, is_there = join_address(self.name, path), self.has_folder(path)
+        if is_there is None:
+            msg = (
+                f"There is no OME-Zarr metadata at {where}, and the server does not"
+                " state whether there is a folder."
+            )
+            return NotOMEZarrError(msg, remedy="Check the address.")
+        if is_there:
+            return None
+        if not self.name.startswith("http"):
+            msg = f"There is nothing at {where}."
+            return NodeNotFoundError(
+                msg, remedy="Check the address; it may have moved."
+            )
+        return NodeNotFoundError(NOT_FOUND.format(where), remedy=NOT_SHOWN)
 
     @override
     def find_revision(self, key: str) -> None:

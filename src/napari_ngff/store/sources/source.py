@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from napari_ngff.store.threads import CORES
+from napari_ngff.store.threads import CORES, LOCAL_CONCURRENCY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from napari_ngff.errors import OMEZarrError
     from napari_ngff.metadata.model import Problem
 
 
@@ -90,8 +91,44 @@ class Blob:
         return "" if self.revision is None else self.revision.tag
 
 
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What a store is like; nothing asks of what kind it is.
+
+    Attributes
+    ----------
+    at_once
+        Useful number of reads at the same time: few for a disk, many for a server.
+    folder
+        Path of a folder in which each object is a file; None for any other store.
+    is_lasting
+        Whether its name leads to it in another session.
+    has_directory
+        Whether a directory of all objects is in memory: names and revisions take no
+        request, and few objects are better, so that new arrays get shards.
+    """
+
+    # More threads only wait for each other: Python's lock, not the disk, is the limit.
+    at_once: int = CORES
+    folder: str | None = None
+    is_lasting: bool = True
+    has_directory: bool = False
+
+    @property
+    def is_remote(self) -> bool:
+        """Return whether each read waits for a server."""
+        return self.at_once > LOCAL_CONCURRENCY
+
+    @property
+    def waits_at_once(self) -> int:
+        """Useful number of reads that wait at the same time: none waits for a disk."""
+        return self.at_once if self.is_remote else 1
+
+
 class Source(ABC):
     """The objects of one hierarchy; safe to use from several threads at once."""
+
+    traits = Traits()
 
     @property
     @abstractmethod
@@ -99,18 +136,40 @@ class Source(ABC):
         """Path or URL of the root for messages, without a trailing slash."""
 
     @property
-    def concurrency(self) -> int:
-        """Useful number of reads at the same time: few for a disk, many for a
-        server.
-        """
-        # More threads only wait for each other: Python's lock, not the disk, is the
-        # limit.
-        return CORES
-
-    @property
     def problems(self) -> tuple[Problem, ...]:
         """Problems of the container itself (an archive's order or comment)."""
         return ()
+
+    def check_container(self, stated: str | None) -> Iterable[Problem]:
+        """Compare the container with its rules; list `problems`, and others.
+
+        Parameters
+        ----------
+        stated
+            Version that the metadata of the root group state.
+        """
+        return self.problems
+
+    def find_file(self, before: Revision | None) -> Revision | None:
+        """Return the revision of the file that holds all objects; None without one.
+
+        Parameters
+        ----------
+        before
+            What was returned when it was opened; a server is asked whether it still has
+            that one. None for the first call.
+
+        Raises
+        ------
+        FileChangedError
+            Where a server has another one now.
+        """
+
+    def explain_missing(self, path: str) -> OMEZarrError | None:
+        """Explain that a folder has no document of zarr; None where it may be so."""
+
+    def close(self) -> None:
+        """Close what is open; also done when the object is no longer used."""
 
     @abstractmethod
     def read(
@@ -196,16 +255,12 @@ class WrappedSource(Source):
 
     def __init__(self, source: Source) -> None:
         self._source = source
+        self.traits = source.traits
 
     @property
     @override
     def name(self) -> str:
         return self._source.name
-
-    @property
-    @override
-    def concurrency(self) -> int:
-        return self._source.concurrency
 
     @property
     @override

@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from napari_ngff.addresses import hide_secrets
 from napari_ngff.errors import AccessError
-from napari_ngff.store.sources.source import Blob, Source
+from napari_ngff.store.sources.source import Blob, Source, Traits
 
 if TYPE_CHECKING:
     from zarr.abc.store import ByteRequest, Store
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 class StoreSource(Source):
     """Read any zarr store; who opened the store closes it."""
+
+    traits = Traits(is_lasting=False)
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -10,19 +10,34 @@ import os
 import threading
 import weakref
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from typing_extensions import override
 
 from napari_ngff.errors import NotOMEZarrError
 from napari_ngff.metadata.model import Problem, Severity
-from napari_ngff.store.limits import NODE_DOCUMENTS, check_document_size, parse_json
+from napari_ngff.store.limits import (
+    GROUP_DOCUMENTS,
+    NODE_DOCUMENTS,
+    V2_DOCUMENTS,
+    check_document_size,
+    parse_json,
+)
 from napari_ngff.store.lru_cache import ByteCache
 from napari_ngff.store.sources.remote_file import RemoteFile
-from napari_ngff.store.sources.source import Blob, Revision, Source
-from napari_ngff.store.sources.zip_directory import DEFLATED, ZipArchive
+from napari_ngff.store.sources.source import Blob, Revision, Source, Traits
+from napari_ngff.store.sources.zip_directory import (
+    DEFLATED,
+    EMBEDDED,
+    LOCATOR_SIGNATURE,
+    ZipArchive,
+)
+
+TAIL = 65535 + 22 + 20
+"""Bytes at most from the locator of the ZIP64 directory to the end of a file."""
 
 VERIFIED = (".json", ".zattrs", ".zgroup", ".zarray", ".zmetadata")
 
@@ -57,6 +72,7 @@ class ZipSource(Source):
             file if isinstance(file, RemoteFile) else os.fspath(file)
         )
         self.path = self.archive.path
+        self.traits = Traits(self.archive.file.concurrency, has_directory=True)
         self.root = root.strip("/")
         if self._remote is not None:
             self._remote.read_ahead(self.archive.find_documents_end())
@@ -77,11 +93,6 @@ class ZipSource(Source):
     def name(self) -> str:
         """The archive's path or address, and the root's inside where it is nested."""
         return f"{self.path}/{self.root}" if self.root else self.path
-
-    @property
-    @override
-    def concurrency(self) -> int:
-        return self.archive.file.concurrency
 
     @property
     def is_local(self) -> bool:
@@ -125,8 +136,21 @@ class ZipSource(Source):
         """Deviations of the archive from RFC-9, found when first used."""
         return tuple(find_deviations(self.archive, self.root, self.comment_version))
 
+    @override
+    def check_container(self, stated: str | None) -> Iterator[Problem]:
+        return check_archive(self, stated)
+
+    @override
+    def find_file(self, before: Revision | None) -> Revision | None:
+        file = self.archive.file
+        if before is None or isinstance(file, RemoteFile):
+            if isinstance(file, RemoteFile) and before is not None:
+                file.require_same()
+            return file.revision
+        return Revision.of_file(self.path)
+
+    @override
     def close(self) -> None:
-        """Close the file; also done when the object is no longer used."""
         self.archive.close()
 
     @override
@@ -351,3 +375,82 @@ def clip_range(start: int, length: int | None, size: int) -> slice:
     low = min(start, size) if start >= 0 else max(0, size + start)
     high = size if length is None else min(size, low + length)
     return slice(low, max(low, high))
+
+
+def check_archive(source: ZipSource, stated: str | None) -> Iterator[Problem]:
+    """Compare an archive with RFC-9; see `Source.check_container`."""
+    yield from source.problems
+    # One byte, to learn whether it exists. RFC-9 allows Zarr v3 only, so `.zgroup` does
+    # not count.
+    if source.get("zarr.json", 0, 1) is None:
+        text = (
+            '"The root of the ZIP archive MUST correspond to the root of the OME-Zarr '
+            "hierarchy, and it MUST contain the the OME-Zarr's root-level zarr.json.\""
+        )
+        yield Problem("ozx-zarr-json-missing", Severity.ERROR, "", text, "It is read.")
+    yield from _check_entries(source)
+    # Upwards as well: an archive inside a hierarchy is not named by any group, so only
+    # its own path shows it.
+    parents = Path(source.path).resolve().parents if source.is_local else ()
+    if any((folder / name).is_file() for folder in parents for name in GROUP_DOCUMENTS):
+        text = f'"{EMBEDDED} (as a sub-hierarchy or otherwise)."'
+        yield Problem("ozx-embedded", Severity.ERROR, "", text, "It is read.")
+    if not source.path.lower().endswith(".ozx"):
+        text = '"The name of zipped OME-Zarr files SHOULD end with .ozx."'
+        yield Problem("ozx-name", Severity.WARNING, "", text)
+    # An archive of less than 4 GiB needs no ZIP64 records; RFC-9 wants them there
+    # anyway.
+    file = source.archive.file
+    length = min(TAIL, file.size)
+    if LOCATOR_SIGNATURE not in file.read(file.size - length, length):
+        text = (
+            '"The ZIP64 format extension SHOULD be used to allow for files larger than '
+            '4 GiB."'
+        )
+        yield Problem("ozx-zip64-missing", Severity.WARNING, "", text)
+    comment = source.comment_version
+    if comment is not None and stated is not None and comment != stated:
+        text = (
+            "The comment SHOULD hold the OME-Zarr version; it is "
+            f"{comment[:20]}, the metadata {stated[:20]}."
+        )
+        consequence = "The metadata count."
+        yield Problem("ozx-version-differs", Severity.WARNING, "", text, consequence)
+
+
+def _check_entries(source: ZipSource) -> Iterator[Problem]:
+    """Report what an archive has beside its one hierarchy."""
+    names = [name.decode(errors="replace") for name in source.archive.names]
+    # The first one stands for all: a list of them would say no more.
+    inner = next((name for name in names if name.lower().endswith(".ozx")), None)
+    if inner is not None:
+        text = f'"{EMBEDDED}": {inner[:80]}.'
+        yield Problem("ozx-embedded", Severity.ERROR, "", text, "It is not read.")
+    groups = {_group_above(name) for name in names if name.endswith("zarr.json")}
+    others = [path for path in groups - {source.root} if not _is_reached(path, groups)]
+    # Groups of Zarr v2 cannot be part of a hierarchy of Zarr v3, wherever they are.
+    if source.root in groups:
+        others += [_group_above(name) for name in names if name.endswith(V2_DOCUMENTS)]
+    # The smallest path, so that the same archive always gives the same message.
+    other = min(others, default=None)
+    if other is not None:
+        text = (
+            f'The group "{other[:80]}" is not below the root: the archive holds another'
+            " hierarchy, or the group above has no zarr.json."
+        )
+        yield Problem("ozx-second-hierarchy", Severity.ERROR, "", text)
+
+
+def _is_reached(group: str, groups: Container[str]) -> bool:
+    """Return whether a group has a parent group, or plain folders up to ``labels``."""
+    parent = _group_above(group)
+    while parent and parent not in groups:
+        parent = _group_above(parent)
+    # OME-Zarr 0.5 allows plain folders between "labels" and a label image, nowhere
+    # else.
+    return parent == _group_above(group) or parent.rpartition("/")[2] == "labels"
+
+
+def _group_above(path: str) -> str:
+    """Return the path of the group that contains a group or a document."""
+    return path.rpartition("/")[0]

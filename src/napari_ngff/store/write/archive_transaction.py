@@ -246,8 +246,6 @@ class ArchiveTransaction(WaitingTransaction):
         It reads the newest archive of its path from now on.
     """
 
-    wants_shards = True
-
     def __init__(self, archive: ZipSource) -> None:
         # The target of a link is replaced, not the link.
         self.path = os.path.realpath(archive.path)

@@ -121,13 +121,10 @@ class Transaction(ABC):
     saves_together
         Whether nothing is saved before `commit`; then objects may be put in any order.
         Otherwise objects are saved earlier where many of them wait.
-    wants_shards
-        Whether new arrays should have shards: RFC-9 asks for few entries in archives.
     """
 
     token = ""
     saves_together = True
-    wants_shards = False
 
     def __init__(self, root: str) -> None:
         self.root = root

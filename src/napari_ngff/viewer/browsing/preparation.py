@@ -17,7 +17,6 @@ from napari_ngff.plate.plate_contents import PlateContents
 from napari_ngff.plate.well_cells import WellCells, WellChoice
 from napari_ngff.store.hierarchy.node import Node, read_node
 from napari_ngff.store.pyramids.pyramid import LevelSource
-from napari_ngff.store.sources.read_ahead import is_remote
 from napari_ngff.viewer.browsing.field_labels import LabelsInUse, look_at_labels
 from napari_ngff.viewer.browsing.positions import FieldRoute, Position, own_first
 from napari_ngff.viewer.browsing.shown_fields import (
@@ -421,7 +420,7 @@ class FieldResolver:
         except Exception as error:  # noqa: BLE001
             # Codecs raise whatever they like. A field that this disk cannot read would
             # be in the way of the arrow keys for good.
-            may_come = is_remote(self._node.location.source) and may_pass(error)
+            may_come = self._node.location.source.traits.is_remote and may_pass(error)
             return PreparedFields(fields, reason=error_text(error), may_come=may_come)
 
     def prefetch_neighbours(

@@ -26,7 +26,6 @@ from napari_ngff.metadata.rendering import parse_omero
 from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.store.arrays.lazy_array import ArraySource, ArrayWindow
 from napari_ngff.store.hierarchy.location import DISPLAY_END
-from napari_ngff.store.sources.folder_source import local_folder
 from napari_ngff.store.write.replace_file import remove_file
 from napari_ngff.store.write.shared_document import SharedDocument
 from napari_ngff.viewer.layers.contrast import (
@@ -473,7 +472,7 @@ def _changed_at(label: LayerPlan) -> float | None:
     """Return the time of the newest file of the coarsest level; None elsewhere."""
     location = label.node.location
     levels = label.pyramid.multiscale.levels
-    root = local_folder(location.source)
+    root = location.source.traits.folder
     if root is None or not levels:
         return None
     folder = Path(root, location.object_key(levels[-1].path))

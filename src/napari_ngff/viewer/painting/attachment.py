@@ -21,7 +21,6 @@ from napari_ngff.metadata.model import KIND, LabelInfo, LabelKind
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.pyramids.level_reduction import method_named
 from napari_ngff.store.pyramids.pyramid import open_pyramid
-from napari_ngff.store.sources.read_ahead import is_remote
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.viewer.layers.label_owners import SAVE_AS, TARGET, LabelTarget
 from napari_ngff.viewer.plans.layer_plan import KEY, LayerOrigin, origin_of
@@ -165,7 +164,9 @@ def create_new(new: LabelTarget, layer: OMEZarrLabels) -> tuple[LabelWriter, Fin
         saver.abandon()  # what an attempt that failed has left
     # Labels of this computer can be saved while a server gives no answer. Files
     # here are looked at again: another program may have added levels.
-    is_apart = is_remote(image.location.source) and not is_remote(target.source)
+    is_apart = (
+        image.location.source.traits.is_remote and not target.source.traits.is_remote
+    )
     pyramid = new.pyramid if is_apart else None
     if not is_apart:
         # The position of the image may have been saved since it was opened.

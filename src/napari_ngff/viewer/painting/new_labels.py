@@ -16,7 +16,6 @@ from napari_ngff.metadata.model import KIND, LabelKind
 from napari_ngff.store.arrays.drawable_pixels import DrawablePixels
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, BlankArray, LazyArray
 from napari_ngff.store.pyramids.pyramid import LevelSource
-from napari_ngff.store.sources.read_ahead import is_remote
 from napari_ngff.viewer.layers.label_layers import label_colormap
 from napari_ngff.viewer.layers.label_owners import (
     TARGET,
@@ -83,7 +82,7 @@ def taken_names(layer: Image) -> list[str]:
         return []
     node, picture = origin.node, origin.picture
     known = picture.label_names if picture is not None else None
-    if known is None or not is_remote(node.location.source):
+    if known is None or not node.location.source.traits.is_remote:
         known = tuple(label.name for label in node.labels().nodes)
     return [*known, *open_sidecars(node).labels]
 

@@ -234,7 +234,7 @@ class Gallery:
                     crop = attempt_work(partial(self._read_crop, row, field, view))
                     self._crops.put(self._id_of(row), (view, crop), 3 * SIDE**2)
 
-        several = self.tables.browser.node.location.source.concurrency
+        several = self.tables.browser.node.location.source.traits.at_once
 
         def read_all(turn: TaskTurn) -> None:
             share_work(iter(todo), partial(read_field, turn=turn), len(todo), several)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.errors import NameTakenError, UnsupportedError
 from napari_ngff.labels.journal import Journal, release_later, replace_journal
 from napari_ngff.labels.saving.save_run import ARCHIVE, SaveOutcome, count_common
-from napari_ngff.store.sources.read_ahead import is_remote
 from napari_ngff.viewer.layers.label_owners import first_saved, is_first_save
 from napari_ngff.viewer.plans.layer_plan import KEY, origin_of
 from napari_ngff.viewer.saving.left_labels import keep_left
@@ -284,7 +283,7 @@ class LayerSaver(SaverSignals):
             if not is_free or self.is_released or not edits or writer is None:
                 return False
             # After a return others' changes are looked for, which takes a server long.
-            if self._lacks_edits or is_remote(writer.transaction.source):
+            if self._lacks_edits or writer.transaction.source.traits.is_remote:
                 return False
             self.is_released = True
             self._finalizer.detach()

@@ -354,5 +354,5 @@ def read_chunks(lost: Sequence[LostChunk]) -> None:
     def read(one: LostChunk) -> None:
         LevelSource(one.array).try_reading(first_voxel(one.box))
 
-    concurrency = max((one.array.source.concurrency for one in lost), default=1)
+    concurrency = max((one.array.source.traits.at_once for one in lost), default=1)
     share_work(iter(lost), read, len(lost), concurrency)

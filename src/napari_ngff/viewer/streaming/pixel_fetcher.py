@@ -127,7 +127,7 @@ class PixelFetcher:
         """Start a reader for each chunk, up to the limit; the layers ask one by one."""
         with self._lock:
             views = [view for _, view in self._wanted.values()]
-            most = max((v.level.array.source.concurrency for v in views), default=1)
+            most = max((v.level.array.source.traits.at_once for v in views), default=1)
             free = min(self._most, most) - self._readers
             count = max(0, min(free, sum(len(view.todo) for view in views)))
             self._readers += count

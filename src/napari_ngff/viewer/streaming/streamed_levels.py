@@ -30,7 +30,6 @@ from napari_ngff.store.arrays.boxes import (
 )
 from napari_ngff.store.arrays.region_read import cache
 from napari_ngff.store.pyramids.pyramid import LevelSource, innermost_source
-from napari_ngff.store.sources.read_ahead import is_remote
 from napari_ngff.store.sources.server_logins import server_of
 from napari_ngff.store.threads import share_work
 from napari_ngff.viewer.private.slicing import is_slicing
@@ -136,7 +135,7 @@ class ImageStream:
         join: SectionJoin | None = None,
     ) -> Pixels:
         """Give what can be shown of a rectangle now, and have the rest read."""
-        is_local = not is_remote(level.array.source)
+        is_local = not level.array.source.traits.is_remote
         if self.is_local and not is_local:
             # Only what is read of a server waits for a login.
             logged_in.connect(self.follow_login, unique=True)
@@ -343,7 +342,7 @@ def stream_levels(
         Axis of which each layer shows one place; None for none.
     """
     plain = [source for source in sources if type(source) is LevelSource]
-    remote = {is_remote(source.array.source) for source in plain}
+    remote = {source.array.source.traits.is_remote for source in plain}
     if len(plain) < len(sources) or len(remote) != 1:
         return sources
     stream = ImageStream(len(plain), plain[0].array.ndim, channel_axis)
