@@ -43,9 +43,9 @@ def test_with_them_go_blocks_that_their_save_left_aside(layer):
     layer.paint((0,) * layer.ndim, 7)
     journal.note_saving(layer.canvas.edits, transaction.token)
     left = Path(
-        write_aside(f"{store}/{array}/c9", b"half", transaction.token, flush=False)
+        write_aside(f"{store}/{array}/c9", (b"half",), transaction.token, flush=False)
     )
-    alive = write_aside(f"{store}/{array}/c9", b"new", new_token(), flush=False)
+    alive = write_aside(f"{store}/{array}/c9", (b"new",), new_token(), flush=False)
     journal.close()
     assert journals_of(layer.saver) == [journal.folder]
     discard_journal(journal.folder, layer.saver)

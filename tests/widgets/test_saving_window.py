@@ -201,7 +201,7 @@ def test_failure_is_reported_with_its_reason(viewer, painted, folder, monkeypatc
     reported = []
     monkeypatch.setattr(save_report, "show_error", reported.append)
 
-    def full(path, data, token, flush):
+    def full(path, *_, **__):
         raise OSError(28, "No space left on device", path)
 
     monkeypatch.setattr("napari_ngff.store.write.folder_transaction.write_aside", full)

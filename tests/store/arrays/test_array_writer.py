@@ -315,7 +315,7 @@ def test_litter_of_a_writer_that_is_known_to_be_dead_is_swept_at_once(tmp_path):
     dead, alive = FolderTransaction(str(tmp_path)), FolderTransaction(str(tmp_path))
     (tmp_path / "c/0").mkdir(parents=True)
     for transaction in (dead, alive):
-        write_aside(f"{tmp_path}/c/0/1", b"half", transaction.token, flush=False)
+        write_aside(f"{tmp_path}/c/0/1", (b"half",), transaction.token, flush=False)
     FolderTransaction(str(tmp_path)).remove_leftovers("c", [dead.token])
     (left,) = files(tmp_path)
     assert alive.token in left

@@ -33,7 +33,7 @@ from napari_ngff.store.write.waiting_transaction import (
     WaitingTransaction,
     WaitingTree,
 )
-from napari_ngff.store.write.writer_token import SUFFIX, is_dead, new_token
+from napari_ngff.store.write.writer_token import SUFFIX, is_alive, new_token
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -253,7 +253,7 @@ class ObjectTransaction(WaitingTransaction):
         # Marks lie beside the labels that they stand for.
         for marker in self.bucket.list_names(above) or ():
             name, _, token = marker[1:].removesuffix(SUFFIX).rpartition(".")
-            if marker != f".{name}.{token}{SUFFIX}" or not is_dead(token):
+            if marker != f".{name}.{token}{SUFFIX}" or is_alive(token) is not False:
                 continue
             self._remove_unlisted(above, name, join_key(above, marker))
 

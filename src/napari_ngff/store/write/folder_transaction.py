@@ -38,7 +38,7 @@ from napari_ngff.store.write.transaction import (
     WaitingObject,
     conflict_error,
 )
-from napari_ngff.store.write.writer_token import is_left, new_token
+from napari_ngff.store.write.writer_token import new_token, remove_left
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -84,13 +84,8 @@ class FolderTransaction(FolderChange):
 
     @override
     def _stage_bytes(self, key: str, data: Buffer) -> str:
-        path = self.find_path(key)
-        # First without its folder: making each anew costs a call for every chunk.
-        try:
-            aside = write_aside(path, data, self.token, flush=False)
-        except FileNotFoundError:
-            self._make_folder(os.path.dirname(path))
-            aside = write_aside(path, data, self.token, flush=False)
+        path, make_folder = self.find_path(key), self._make_folder
+        aside = write_aside(path, [data], self.token, make_folder, flush=False)
         return aside[len(self.root) + 1 :]
 
     def _make_folder(self, folder: str) -> None:
@@ -100,8 +95,7 @@ class FolderTransaction(FolderChange):
         while not os.path.isdir(above) and above != os.path.dirname(above):
             above = os.path.dirname(above)
             made.add(above)
-        with name_errors(folder):
-            os.makedirs(folder, exist_ok=True)
+        os.makedirs(folder, exist_ok=True)
         with self._lock:
             self._made |= made
 
@@ -171,12 +165,8 @@ class FolderTransaction(FolderChange):
         `is_left`.
         """
         # Chunks are in nested folders, and unfinished ones lie beside them.
-        for folder, _, files in os.walk(self.find_path(prefix)):
-            for name in files:
-                path = os.path.join(folder, name)
-                with suppress(OSError):
-                    if is_left(path, dead):
-                        os.unlink(path)
+        for folder, _, _ in os.walk(self.find_path(prefix)):
+            remove_left(folder, dead)
 
     @override
     def commit(self, goes_on: GoesOn | None = None) -> bool:

@@ -11,7 +11,7 @@ import zlib
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from napari_ngff.errors import LoginNeededError, ServerError, name_errors
+from napari_ngff.errors import LoginNeededError, ServerError
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.remote_source import RemoteSource
 from napari_ngff.store.sources.request_failure import (
@@ -23,11 +23,12 @@ from napari_ngff.store.sources.server_access import LATE, allowed_seconds
 from napari_ngff.store.sources.server_logins import server_of
 from napari_ngff.store.write.fsync import flush_all, flush_file
 from napari_ngff.store.write.replace_file import (
+    make_folders,
     removed_on_error,
     rename_aside,
-    write_whole,
+    write_aside,
 )
-from napari_ngff.store.write.writer_token import aside_name, new_token
+from napari_ngff.store.write.writer_token import new_token
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -67,19 +68,9 @@ def put_object(root: str, key: str, parts: Iterable[bytes]) -> None:
         _put_remote(root, key, b"".join(parts))
         return
     path = f"{root}/{key}"
-    aside = aside_name(path, _token())
-    with name_errors(path):
-        try:
-            file = open(aside, "xb", buffering=0)  # noqa: SIM115
-        except FileNotFoundError:
-            # Only where it is missing: most objects have a folder.
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            file = open(aside, "xb", buffering=0)  # noqa: SIM115
-        with removed_on_error(aside):
-            with file:
-                for part in parts:
-                    write_whole(file, part)
-            rename_aside(aside, path)
+    aside = write_aside(path, parts, _token(), make_folders, flush=False)
+    with removed_on_error(aside):
+        rename_aside(aside, path)
 
 
 def _put_remote(root: str, key: str, data: bytes) -> None:

@@ -40,7 +40,7 @@ from napari_ngff.store.write.new_objects import (
     put_object,
     refused_writing,
 )
-from napari_ngff.store.write.writer_token import new_token, remove_left
+from napari_ngff.store.write.writer_token import new_token
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 
 if TYPE_CHECKING:
@@ -410,12 +410,12 @@ class PartialFolder:
                 self.root, self.target, overwrite=self.overwrite, progress=progress
             )
         else:
-            for folder, _, _ in os.walk(self.root):
-                # What a worker left that was killed while it wrote.
-                remove_left(folder)
             parent = FolderTransaction(str(self.target.parent))
+            key = f"{os.path.basename(self.path)}/new"
+            # What a worker left that was killed while it wrote.
+            parent.remove_leftovers(key)
             with parent.replace_tree(self.target.name) as tree:
-                tree.adopt_folder(f"{os.path.basename(self.path)}/new")
+                tree.adopt_folder(key)
                 tree.commit()
         self.remove()
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import IO, TYPE_CHECKING
 
 from napari_ngff.errors import name_errors
@@ -15,14 +16,34 @@ from napari_ngff.store.write.fsync import flush_file, flush_folder, flush_open_f
 from napari_ngff.store.write.writer_token import aside_name, new_token, remove_left
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from napari_ngff.store.compression import Buffer
 
 
-def write_aside(path: str, data: Buffer, token: str, flush: bool) -> str:
+make_folders = partial(os.makedirs, exist_ok=True)
+"""Makes a folder and those above it, unless they exist."""
+
+
+def write_aside(
+    path: str,
+    parts: Iterable[Buffer],
+    token: str,
+    make_folder: Callable[[str], None] | None = None,
+    *,
+    flush: bool,
+) -> str:
     """Write bytes into an unfinished file beside its place.
+
+    Parameters
+    ----------
+    token
+        See `new_token`.
+    make_folder
+        Called with the path of its folder where that does not exist.
+    flush
+        Whether to wait until the bytes are on the disk.
 
     Returns
     -------
@@ -38,9 +59,17 @@ def write_aside(path: str, data: Buffer, token: str, flush: bool) -> str:
     with name_errors(path):
         # Without a buffer: an error of the disk is raised by `write`, not when the file
         # is closed.
-        opened = open(aside, "xb", buffering=0)  # noqa: SIM115
+        try:
+            opened = open(aside, "xb", buffering=0)  # noqa: SIM115
+        except FileNotFoundError:
+            # Only where it is missing: most objects have a folder.
+            if make_folder is None:
+                raise
+            make_folder(os.path.dirname(path))
+            opened = open(aside, "xb", buffering=0)  # noqa: SIM115
         with removed_on_error(aside), opened as file:
-            write_whole(file, bytes(data))
+            for part in parts:
+                write_whole(file, bytes(part))
             if flush:
                 flush_open_file(file)
     return aside
@@ -90,11 +119,8 @@ def replace_file(
     """
     path = os.path.realpath(path)
     folder = os.path.dirname(path)
-    with name_errors(path):
-        os.makedirs(folder, exist_ok=True)
-    with suppress(OSError):
-        remove_left(folder)
-    aside = write_aside(path, data, new_token(), flush=True)
+    remove_left(folder)
+    aside = write_aside(path, [data], new_token(), make_folders, flush=True)
     with removed_on_error(aside):
         # False: whatever is there is replaced.
         if isinstance(before, bool):
@@ -125,8 +151,7 @@ def replace_when_done(path: str | Path, *, flush: bool = True) -> Iterator[str]:
     folder, aside = os.path.dirname(path), aside_name(path, new_token())
     with removed_on_error(aside):
         if flush:
-            with suppress(OSError):
-                remove_left(folder)
+            remove_left(folder)
         with name_errors(path):
             yield aside
             if flush:
@@ -147,7 +172,7 @@ def require_writable(path: str | Path) -> None:
         Where the system refuses.
     """
     # Tried: on Windows `os.access` knows only the read-only flag of files.
-    os.unlink(write_aside(os.path.realpath(path), b"", new_token(), flush=False))
+    os.unlink(write_aside(os.path.realpath(path), (), new_token(), flush=False))
 
 
 def nameless_file(folder: str | None = None) -> IO[bytes]:

@@ -322,8 +322,8 @@ def recover_trees(transaction: FolderChange, path: str = "") -> None:
 
 
 def _recover_folder(transaction: FolderChange, folder: str) -> None:
+    remove_left(folder)
     try:
-        remove_left(folder)
         names = os.listdir(folder)
     except OSError:
         return  # missing, or not readable: then nothing is written there either

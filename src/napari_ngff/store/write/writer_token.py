@@ -76,33 +76,33 @@ def is_left(path: str, dead: Collection[str] = ()) -> bool:
     # Noted in a journal that no process holds: no need to ask the system.
     if token in dead:
         return True
+    alive = is_alive(token)
+    if alive is None:
+        return os.stat(path).st_mtime < time.time() - STALE and not is_held(path)
+    return not alive
+
+
+def remove_left(folder: str, dead: Collection[str] = ()) -> None:
+    """Remove unfinished files of ended processes from a folder, as far as it can be.
+
+    See `is_left`.
+    """
+    with suppress(OSError):  # it cannot be listed
+        for name in os.listdir(folder):
+            if name.endswith(SUFFIX):
+                with suppress(OSError):
+                    if is_left(f"{folder}/{name}", dead):
+                        os.unlink(f"{folder}/{name}")
+
+
+def is_alive(token: str) -> bool | None:
+    """Return whether a writer of this machine runs; None for any other token."""
     form = FORM.fullmatch(token)
     # On Windows `os.kill` with 0 ends the process.
     if form is None or form["machine"] != _machine_code() or sys.platform == "win32":
-        return os.stat(path).st_mtime < time.time() - STALE and not is_held(path)
-    return not _is_alive(int(form["process"], 16))
-
-
-def is_dead(token: str) -> bool:
-    """Return whether a token is of an ended process of this machine."""
-    form = FORM.fullmatch(token)
-    if form is None or form["machine"] != _machine_code() or sys.platform == "win32":
-        return False
-    return not _is_alive(int(form["process"], 16))
-
-
-def remove_left(folder: str) -> None:
-    """Remove unfinished files of ended processes from a folder; see `is_left`."""
-    for name in os.listdir(folder):
-        if name.endswith(SUFFIX):
-            with suppress(OSError):
-                if is_left(f"{folder}/{name}"):
-                    os.unlink(f"{folder}/{name}")
-
-
-def _is_alive(process: int) -> bool:
+        return None
     try:
-        os.kill(process, 0)
+        os.kill(int(form["process"], 16), 0)
     except ProcessLookupError:
         return False
     except OSError:
