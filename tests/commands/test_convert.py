@@ -204,7 +204,7 @@ def test_nothing_in_a_bucket_is_overwritten(
         files.pipe("replaced/made.ome.zarr/.zgroup", b'{"zarr_format": 2}')
         assert main(["convert", cells, made, "--overwrite"]) == 1
         error = capsys.readouterr().err
-        assert "works in folders and archives only" in error
+        assert "a bucket cannot replace all objects" in error
         assert error.endswith("Choose another name, or remove it first.\n")
         assert files.find("replaced") == ["replaced/made.ome.zarr/.zgroup"]
 

@@ -38,9 +38,9 @@ def blob(corner, size, label, source=None):
     return Edit(Mask(runs), (0, 1), (), label, source)
 
 
-def zipped(folder, path):
+def zipped(folder, path, method=zipfile.ZIP_STORED):
     """Pack as anybody would."""
-    with zipfile.ZipFile(path, "w") as archive:
+    with zipfile.ZipFile(path, "w", method) as archive:
         for file in sorted(folder.rglob("*")):
             if file.is_file():
                 archive.write(file, file.relative_to(folder).as_posix())
@@ -69,13 +69,14 @@ def archive_writer(path, method="nearest"):
 
 @pytest.fixture(params=list(LAYOUTS))
 def pair(request, tmp_path):
-    """The same label image in a folder and in an archive."""
+    """The same label image in a folder and in an archive, which may be deflated."""
     rng = np.random.default_rng(3)
     pixels = np.kron(rng.integers(0, 4, (8, 11)), np.ones((8, 8), int))[:61, :83]
     levels = levels_of(pixels.astype("u2"), SHAPES[1:], "nearest")
     options = LAYOUTS[request.param]
     folder = write_levels(tmp_path / "a", levels, CHUNKS, **options)
-    return folder, zipped(folder, tmp_path / "a.ozx")
+    method = zipfile.ZIP_STORED if request.param == "v3" else zipfile.ZIP_DEFLATED
+    return folder, zipped(folder, tmp_path / "a.ozx", method)
 
 
 @pytest.fixture

@@ -292,10 +292,6 @@ class ArchiveTransaction(WaitingTransaction):
         remove_left(os.path.dirname(self.path))
 
     @override
-    def recover(self, path: str) -> None:
-        self.remove_leftovers(path)
-
-    @override
     def commit(self, goes_on: GoesOn | None = None) -> bool:
         """Write the archive with all that waits; see `Transaction.commit`.
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from napari_ngff.errors import AccessError, TargetExistsError
+from napari_ngff.errors import TargetExistsError
 from napari_ngff.store.limits import NODE_DOCUMENTS
 from napari_ngff.store.write.folder_transaction import FolderTransaction
 from napari_ngff.store.write.fsync import FlushQueue
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import TracebackType
 
-    from napari_ngff.store.write.transaction import NewTree
 
 SINGLE = ".ozx"
 """Suffix of a single-file OME-Zarr."""
@@ -58,23 +57,17 @@ class NewHierarchy:
         self.overwrite = overwrite
         self._is_single = self.target.suffix.lower() == SINGLE
         self.root = ""
-        self._tree: NewTree | None = None
         self._flushing = FlushQueue()
 
     def __enter__(self) -> Self:
         transaction = FolderTransaction(str(self.target.parent))
-        try:
-            # What a killed process left in this folder, before a new folder is made in
-            # it.
-            transaction.recover("")
-            require_room(self.target, self.overwrite)
-            # Beside the target: a rename to another file system would copy all bytes.
-            self._tree = transaction.replace_tree(self.target.name)
-            self.root = f"{transaction.root}/{self._tree.key}"
-            os.mkdir(self.root)
-        except (PermissionError, AccessError) as error:
-            msg = f"No permission to write {self.target}."
-            raise AccessError(msg, remedy="Choose another folder.") from error
+        # What a killed process left in this folder, before a new folder is made in it.
+        transaction.recover("")
+        require_room(self.target, self.overwrite)
+        # Beside the target: a rename to another file system would copy all bytes.
+        self._tree = transaction.replace_tree(self.target.name)
+        self.root = self._tree.new
+        os.mkdir(self.root)
         return self
 
     def __exit__(
@@ -88,8 +81,7 @@ class NewHierarchy:
                 self._place_hierarchy()
         finally:
             self._flushing.stop_flushing()
-            if self._tree is not None:
-                self._tree.close()
+            self._tree.close()
 
     def put(self, key: str, data: bytes) -> None:
         """Write an object; from any thread, each key once."""
@@ -109,8 +101,7 @@ class NewHierarchy:
         self._flushing.finish_flushing()
         # Again: another program may have made the target meanwhile.
         require_room(self.target, self.overwrite)
-        if self._tree is not None:
-            self._tree.commit()
+        self._tree.commit()
 
 
 def require_room(target: Path, overwrite: bool) -> None:

@@ -40,6 +40,7 @@ from napari_ngff.store.write.new_objects import (
     put_object,
     refused_writing,
 )
+from napari_ngff.store.write.replace_file import replace_file
 from napari_ngff.store.write.writer_token import new_token
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 
@@ -257,14 +258,10 @@ class PartialFolder:
         if not source.ask_writable().result():
             raise refused_writing(self.root, self.root)
         if any(source.get(name, 0, 1) is not None for name in NODE_DOCUMENTS):
-            msg = f"{self.root} already exists. Choose another name, or remove it."
-            if self.overwrite:
-                msg = (
-                    f"{self.root} already exists, and overwriting works in folders and"
-                    " archives only: a bucket cannot replace all objects of an image at"
-                    " once. Choose another name, or remove it first."
-                )
-            raise FileExistsError(msg)
+            raise FileExistsError(
+                f"{self.root} already exists, and a bucket cannot replace all objects"
+                " of an image at once. Choose another name, or remove it first."
+            )
 
     def __exit__(self, *error: object) -> None:
         self.close()
@@ -327,9 +324,7 @@ class PartialFolder:
                 yield parse_json(line)
 
     def _write_json(self, name: str, content: JSON) -> None:
-        path = f"{self.path}/{name}"
-        put_object(self.path, name, (json.dumps(content).encode(),))
-        flush_file(path)
+        replace_file(f"{self.path}/{name}", json.dumps(content).encode())
 
     def _read_json(self, name: str) -> Any:
         try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
@@ -248,7 +249,6 @@ class Transaction(ABC):
     def remove_below(self, path: str) -> None:
         """Remove all objects below `path`."""
 
-    @abstractmethod
     def put_document(self, key: str, data: Buffer) -> None:
         """Replace a document that other programs change as well, at once.
 
@@ -259,12 +259,15 @@ class Transaction(ABC):
         ConflictError
             See `expect_revision`.
         """
+        self.put(key, data)
 
-    @abstractmethod
     def take_turn(self) -> AbstractContextManager[None]:
         """Change documents of the hierarchy while no one else does; not to be
         nested.
+
+        With `saves_together` nobody waits: the second of two commits has a conflict.
         """
+        return nullcontext()
 
     @abstractmethod
     def replace_tree(
@@ -325,9 +328,9 @@ class Transaction(ABC):
         if keys:
             raise conflict_error(self.root, keys)
 
-    @abstractmethod
     def recover(self, path: str) -> None:
         """Finish or undo what ended processes left at `path`, and above it."""
+        self.remove_leftovers(path)
 
     def find_revision(self, key: str) -> Revision | None:
         """Return the revision of an object, or of what waits; None if there is none."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import zlib
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -231,10 +230,6 @@ class WaitingTransaction(Transaction):
         return self._stage.append_bytes(raw, self.revision_of(raw))
 
     @override
-    def put_document(self, key: str, data: Buffer) -> None:
-        self.put(key, data)
-
-    @override
     def remove_below(self, path: str) -> None:
         for key in self.list_keys(path):
             self.delete(key)
@@ -270,11 +265,6 @@ class WaitingTransaction(Transaction):
     def take_back(self, path: str) -> None:
         """Remove what a commit that failed has stored of a new group."""
         # Of an archive nothing is stored, or all.
-
-    @override
-    def take_turn(self) -> AbstractContextManager[None]:
-        # No lock: the second of two commits has a conflict.
-        return nullcontext()
 
     def _secure_all(self) -> None:
         known = [waiting.secure for waiting in list(self._waiting.values())]
