@@ -531,7 +531,7 @@ def plot(folder: Path) -> None:
         wait(0.1)
     titles = [shown.tabs.tabText(at) for at in range(shown.tabs.count())]
     shown.tabs.setCurrentIndex(titles.index("Plot"))
-    while shown.pages["Plot"].plot is None:
+    while "Plot" not in shown.pages or shown.pages["Plot"].plot is None:
         wait(0.1)
     wait(1)
     viewer.reset_view()

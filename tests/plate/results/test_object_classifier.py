@@ -67,8 +67,12 @@ def test_a_rule_is_that_of_scikit_learn(fields):
     groups = used["well"] + "/" + used["field"] if by_field else used.index
     folds = StratifiedGroupKFold(5, shuffle=True, random_state=0)
     found = cross_val_predict(forest, values, classes, groups=groups, cv=folds)
-    assert rule.check["accuracy"] == np.mean(found == classes)
-    assert rule.check["parts"].endswith("fields" if by_field else "objects")
+    right = np.sum(found == classes)
+    share = f"{right} ({100 * right / 30:.0f} %) are given the same class when they"
+    way = "and all others of their field are" if by_field else "are"
+    assert rule.description == (
+        f"Of 30 objects that you classified, {share} {way} left out of training."
+    )
     confused = np.sum((classes == "long") & (found == "round"))
     assert rule.check["confusion"]["long"]["round"] == confused
     forest.fit(values, classes)
@@ -110,7 +114,7 @@ def test_what_cannot_be_learned_or_predicted_is_told(monkeypatch):
     few = click(table, kinds, rows)
     rule = train_rule(join_clicks(table, few))
     assert rule.check == {}
-    assert "Too few objects have a class" in rule.description
+    assert "2 objects: too few to find out how well" in rule.description
     assert rule.predict(table, lambda count, total: False) is None
     other = make_table(table.frame.drop(columns="area"), "other")
     with pytest.raises(ValueError, match="other has no numbers of area"):

@@ -148,6 +148,13 @@ def take_picture(viewer):
         viewer.window.screenshot(picture, canvas_only=False)
 
 
+def cells_of(page):
+    columns = range(page.grid.columnCount())
+    head = [page.grid.horizontalHeaderItem(i).text() for i in columns]
+    rows = range(page.grid.rowCount())
+    return [head, *([page.grid.item(row, i).text() for i in columns] for row in rows)]
+
+
 def counts_in(page):
     return [page.grid.item(row, 0).text() for row in range(page.grid.rowCount())]
 
@@ -155,7 +162,7 @@ def counts_in(page):
 def test_objects_are_classified_by_those_that_were_clicked(
     viewer, page, tmp_path, monkeypatch
 ):
-    tables, browser = page.tables, session_of(viewer).browser
+    tables, browser = page.objects.tables, session_of(viewer).browser
     assert not page.train.isEnabled()
     for field in "01":
         classify(viewer, show_dock(viewer, ANNOTATE), field, range(1, 11))
@@ -163,9 +170,16 @@ def test_objects_are_classified_by_those_that_were_clicked(
     push(page.train)
     until(lambda: page.predict.isEnabled())
     rule = page.classifying.rule
-    assert page.note.text().startswith("Trained by 20 objects. Without them,")
-    found = [page.grid.horizontalHeaderItem(i).text() for i in range(3)]
-    assert found == ["objects", "found class 1", "found class 2"]
+    right = rule.check["right"]
+    told = f"Of 20 objects that you classified, {right} ({5 * right} %) are given the"
+    assert page.note.text() == f"{told} same class when they are left out of training."
+    assert cells_of(page) == [
+        ["classified", "used to train", "found as class 1", "found as class 2"],
+        *(
+            ["10", "10", *map(str, rule.check["confusion"][name].values())]
+            for name in ("class 1", "class 2")
+        ),
+    ]
     push(page.predict)
     until(lambda: page.unsure.isEnabled())
     frame, names = tables.table.frame, np.array(["class 1", "class 2"])

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from qtpy.QtCore import Qt
+from qtpy.QtCore import QPointF, Qt
 from qtpy.QtTest import QTest
 
 from crops import nearest, write_field
@@ -18,7 +18,8 @@ from napari_ngff.plate.results.object_crops import SIDE
 from napari_ngff.viewer.browsing.table_offers import MeasureScope
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.host import browser_of
-from napari_ngff.widgets.docking import RESULTS, show_dock
+from napari_ngff.widgets.docking import RESULTS, find_dock, show_dock
+from napari_ngff.widgets.results.results_dock import PAGES
 from object_tables import stored as stored_classes
 from plates import write_plate
 
@@ -65,13 +66,8 @@ def page(viewer, written, tmp_path):
 
 def has_all(page):
     """Return whether all crops that are seen are read, as they are drawn now."""
-    gallery, found = page.gallery, []
-    for place in page.view.listSeen():
-        row = gallery._find_row(place)
-        view, _ = gallery._crops.get(gallery._id_of(row)) or (None, None)
-        has_classes = gallery._field_of(row) in {*gallery._read, *gallery._opened}
-        found.append(view == gallery._view and has_classes)
-    return bool(found) and all(found)
+    gallery, seen = page.gallery, page.view.listSeen()
+    return bool(seen) and all(gallery.is_read(gallery.find_row(x)) for x in seen)
 
 
 def cell(page, place):
@@ -97,12 +93,12 @@ def place_of(page, well, field, label):
 
 def expected_crop(page, fields, place):
     """What numpy makes of the files: the crop of an object, in grey."""
-    row = page.gallery._find_row(place)
+    row = page.gallery.find_row(place)
     pixels, labels = fields[f"{row['well']}/{row['field']}"]
     step = STEPS[row["well"]]
     side = page.gallery._side * page.zoom.value() / 10
     middle = np.argwhere(labels == row["label"]).mean(axis=0)
-    (layer,) = {*page.tables.browser.layers.image_layers()[:1]}
+    (layer,) = {*page.objects.browser.layers.image_layers()[:1]}
     low, high = layer.contrast_limits
     number = max((i for i in range(3) if side / step / 2**i >= SIDE / 2), default=0)
     level = pixels[0, :: 2**number, :: 2**number].astype(float)
@@ -116,7 +112,7 @@ def test_crops_are_those_of_the_files_as_the_canvas_shows_them(viewer, page, wri
     count = sum(labels.max() for x, (_, labels) in written[1].items() if x[-1] == "0")
     assert page.note.text() == f"{count:,} of {count:,} objects."
     page.outline.click()
-    (layer,) = page.tables.browser.layers.image_layers()
+    (layer,) = page.objects.browser.layers.image_layers()
     layer.contrast_limits = 20, 200
     page.zoom.setValue(15)
     pump(200)
@@ -126,12 +122,12 @@ def test_crops_are_those_of_the_files_as_the_canvas_shows_them(viewer, page, wri
         expected = expected_crop(page, written[1], place)
         assert np.abs(crop[..., 1] - expected).max() <= 1
         assert np.array_equal(crop[..., 0], crop[..., 2])
-    page.tables.browser.choose_acquisitions([1])
+    page.objects.browser.choose_acquisitions([1])
     second = sum(labels.max() for x, (_, labels) in written[1].items() if x[-1] == "1")
     until(lambda: len(page.gallery.order) == second)
     until(lambda: has_all(page))
     crop = page.gallery.find_crop(3)
-    (layer,) = page.tables.browser.layers.image_layers()
+    (layer,) = page.objects.browser.layers.image_layers()
     assert np.abs(crop[..., 1] - expected_crop(page, written[1], 3)).max() <= 1
 
 
@@ -187,14 +183,35 @@ def test_enter_goes_to_the_object(viewer, page):
     assert page.view.listChosen() == [place_of(page, "A/2", "0", 5)]
     QTest.keyClick(page.view, Qt.Key.Key_Right)
     assert page.view.listChosen() == [place_of(page, "A/2", "0", 5) + 1]
+    well, label = double_click_dot(find_dock(viewer, RESULTS))
+    until(lambda: browser.position is not None and browser.position.well == well)
+    until(lambda: viewer.layers["nuclei"].selected_label == label)
+
+
+def double_click_dot(dock):
+    """Double-click an object on the page Plot, and return its well and label."""
+    dock.tabs.setCurrentIndex([*PAGES].index("Plot"))
+    until(lambda: "Plot" in dock.pages)
+    plot = dock.pages["Plot"]
+    until(lambda: plot.plot is not None or plot.note.text())
+    plot.boxes["kind"].setCurrentText("Scatter of objects")
+    plot.boxes["kind"].activated.emit(0)
+    until(lambda: plot.plot is not None and "label" in plot.plot.dots)
+    # The last one is on top of all others.
+    x, y = (values[-1] for values in plot.dots.getData())
+    pump()
+    place = plot.axes.mapFromScene(plot.axes.plotItem.vb.mapViewToScene(QPointF(x, y)))
+    QTest.mouseDClick(plot.axes.viewport(), LEFT, pos=place)
+    QTest.mouseRelease(plot.axes.viewport(), LEFT, pos=place)
+    return tuple(plot.plot.dots[["well", "label"]].iloc[-1])
 
 
 def test_rows_are_sorted_by_a_column_and_filtered_by_the_map(viewer, page):
     page.column.setCurrentIndex(page.column.findText("area"))
     page.down.click()
-    until(lambda: page.gallery._find_row(0)["well"] == "A/2")
+    until(lambda: page.gallery.find_row(0)["well"] == "A/2")
     browser_of(viewer).controls.filter.setText("A3")
-    until(lambda: {page.gallery._find_row(i)["well"] for i in (0, 5)} == {"A/3"})
+    until(lambda: {page.gallery.find_row(i)["well"] for i in (0, 5)} == {"A/3"})
     assert "of" in page.note.text()
 
 

@@ -61,7 +61,7 @@ def page(viewer, tmp_path):
     until(lambda: "Wells" in dock.pages)
     bar = dock.tabs.tabBar()
     QTest.mouseClick(bar, LEFT, pos=bar.tabRect(1).center())
-    until(lambda: dock.pages["Plot"].plot is not None)
+    until(lambda: "Plot" in dock.pages and dock.pages["Plot"].plot is not None)
     pump()
     return dock.pages["Plot"]
 
@@ -103,6 +103,10 @@ def frame(page, left=None, right=None):
 def test_curves_of_a_screen_and_wells_selected_by_dots(viewer, page, tmp_path):
     browser, plate = session_of(viewer).browser, browser_of(viewer).map
     choose(page, "y", "viability")
+    for box in page.boxes.values():
+        room = box.width() - box.height()  # of the arrow
+        assert box.fontMetrics().horizontalAdvance(box.currentText()) <= room
+    assert page.plot.title == "dose (logarithmic, 0 at the left edge)"
     lines = page.legend.toPlainText().splitlines()
     numbers = [re.findall(r"[\d.]+", line.split(": EC50")[1]) for line in lines]
     found = [list(map(float, each)) for each in numbers]

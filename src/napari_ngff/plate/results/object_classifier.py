@@ -18,7 +18,7 @@ import numpy as np
 
 from napari_ngff.errors import CorruptDataError, UnsupportedError
 from napari_ngff.plate.tables.labelled_image import CLASS
-from napari_ngff.plate.tables.table import FIELD, PLACES, WELL, WellTable
+from napari_ngff.plate.tables.table import FIELD, LABEL, PLACES, WELL, WellTable
 from napari_ngff.store.limits import parse_json
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ NO_LEARNING = (
 PACKAGES = "napari-ngff", "scikit-learn", "numpy"
 TREES, PARTS, CHUNK = 50, 5, 100_000
 LEAST_FIELDS = 3  # with each class, so that whole fields are left out
+ALONE = "are left out of training"
+WITH_FIELD = "and all others of their field are left out of training"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,9 +53,9 @@ class ObjectRule:
     model
         A pipeline of scikit-learn.
     check
-        What models find that were trained without some of the objects: which parts of
-        them were left out ("parts"), "accuracy", and the number of objects by class and
-        by the class that was found ("confusion"). {} for too few objects.
+        What models find that were trained without some of the objects: how these were
+        left out ("way"), how many get their class ("right"), and the number of objects
+        by class and by the class that was found ("confusion"). {} for too few objects.
     """
 
     rows: Any
@@ -63,12 +65,13 @@ class ObjectRule:
 
     @property
     def description(self) -> str:
-        """What it was trained of, and how well it finds classes."""
-        text = f"Trained by {len(self.rows):,} objects."
-        if not self.check:
-            return f"{text} Too few objects have a class to find out how well."
-        share, parts = f"{100 * self.check['accuracy']:.0f} %", self.check["parts"]
-        return f"{text} Without them, {share} of them are found ({parts})."
+        """What it was trained by, and how well it finds classes, in whole sentences."""
+        count, check = len(self.rows), self.check
+        if not check:
+            return f"Trained by {count:,} objects: too few to find out how well."
+        share = f"{check['right']:,} ({100 * check['right'] / count:.0f} %)"
+        given = f"{share} are given the same class when they {check['way']}."
+        return f"Of {count:,} objects that you classified, {given}"
 
     def predict(self, table: WellTable, goes_on: Callable[[int, int], bool]) -> Any:
         """Find the class of all objects of a table, some at a time.
@@ -114,21 +117,32 @@ class ObjectRule:
         return json.dumps(content, indent=1)
 
 
-def join_clicks(table: WellTable, clicks: Any) -> Any:
-    """Return what `train_rule` takes: the rows of objects that a person has classified.
+def find_clicked(frame: Any, clicks: Any) -> Any:
+    """Find the objects of a table that a person has classified.
 
     Parameters
     ----------
+    frame
+        A pandas.DataFrame with `PLACES`.
     clicks
-        A pandas.DataFrame with `PLACES` and `CLASS`.
+        With `PLACES` and `CLASS`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        With `PLACES`, `CLASS`, and the place of the row as "row".
     """
+    some = frame[[*PLACES]].assign(row=range(len(frame)))
+    some = some[some[LABEL].isin(clicks[LABEL])]
+    return some.astype({WELL: str, FIELD: str}).merge(clicks, on=[*PLACES])
+
+
+def join_clicks(table: WellTable, clicks: Any) -> Any:
+    """Return what `train_rule` takes; see `find_clicked`."""
     names = [x for x in table.numeric_columns if not NO_FEATURE.search(x)]
-    # As categories, which are joined by their numbers.
-    types = table.frame.dtypes[[WELL, FIELD]].to_dict()
-    places = table.frame[[*PLACES]].reset_index(names="row")
-    rows = places.merge(clicks.astype(types), on=[*PLACES])
-    rows[names] = _take_numbers(table.frame.loc[rows.pop("row"), names])
-    return rows.astype(dict.fromkeys(types, str))
+    rows = find_clicked(table.frame, clicks)
+    rows[names] = _take_numbers(table.frame[names].iloc[rows.pop("row")])
+    return rows
 
 
 def train_rule(rows: Any) -> ObjectRule:
@@ -158,12 +172,12 @@ def train_rule(rows: Any) -> ObjectRule:
         raise ValueError("Give objects of this table two classes first, or more.")
     model = pipeline.make_pipeline(
         impute.SimpleImputer(strategy="median", keep_empty_features=True),
-        ensemble.RandomForestClassifier(TREES, random_state=0),
+        ensemble.RandomForestClassifier(TREES, random_state=0, n_jobs=-1),
     )
-    groups, parts, check = rows[WELL] + "/" + rows[FIELD], "fields", dict[str, Any]()
+    groups, way, check = rows[WELL] + "/" + rows[FIELD], WITH_FIELD, dict[str, Any]()
     count = int(groups.groupby(classes).nunique().min())
     if count < LEAST_FIELDS:
-        groups, parts, count = rows.index, "objects", min(counts.values())
+        groups, way, count = rows.index, ALONE, min(counts.values())
     if count > 1:
         number = min(count, PARTS)
         folds = model_selection.StratifiedGroupKFold(
@@ -173,8 +187,8 @@ def train_rule(rows: Any) -> ObjectRule:
         found = model_selection.cross_val_predict(model, values, classes, cv=splits)
         pairs = Counter(zip(classes.tolist(), found.tolist(), strict=True))
         check = {
-            "parts": f"{number} parts of the {parts}",
-            "accuracy": float((classes == found).mean()),
+            "way": way,
+            "right": int((classes == found).sum()),
             "confusion": {
                 a: {b: pairs[a, b] for b in sorted(counts)} for a in sorted(counts)
             },

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.plate.tables.table import CATEGORY, WELL, WellTable
+from napari_ngff.plate.tables.table import CATEGORY, LABEL, WELL, WellTable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -55,7 +55,7 @@ class ResultColumn:
     is_number_of_images: bool = False
 
 
-def sum_up_rows(columns: Iterable[ResultColumn], wells: Sequence[Any]) -> Any:
+def sum_up_rows(columns: Sequence[ResultColumn], wells: Sequence[Any]) -> Any:
     """Make one value of the rows of each well, for each column.
 
     Parameters
@@ -71,16 +71,23 @@ def sum_up_rows(columns: Iterable[ResultColumn], wells: Sequence[Any]) -> Any:
     """
     import pandas as pd
 
-    values, shares = dict[str, Any](), dict[str, Any]()
+    parts, shares = list[Any](), dict[str, Any]()
+    together: dict[Any, dict[str, str]] = {}
     for column in columns:
         if column.way != CATEGORY:
-            found = column.rows.by_well(column.name, column.way)
-            values[column.title] = pd.Series(found, dtype=float)
+            # Columns of a table in one pass; what is named twice is combined twice.
+            key = column.rows, column.way, column.name == LABEL
+            together.setdefault(key, {})[column.title] = column.name
             continue
         texts = column.rows.count_texts(column.name)
-        values[column.title] = texts["text"].astype(object)
+        parts.append(texts["text"].astype(object).rename(column.title))
         if column.rows.place_columns or not column.rows.has_lone_rows:
             shares[name_share(column.title)] = 100 * texts["share"]
+    for (rows, way, _), names in together.items():
+        found = rows.combine_rows([*dict.fromkeys(names.values())], way)
+        parts += [found[name].rename(title) for title, name in names.items()]
+    values = {each.name: each for each in parts}
+    values = {column.title: values[column.title] for column in columns}
     return pd.DataFrame({**values, **shares}, index=pd.Index(wells, name=WELL))
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from napari_ngff.errors import OMEZarrError, error_text
 from napari_ngff.plate.tables.files import read_listed_table
 from napari_ngff.plate.tables.labelled_image import CLASS
@@ -107,3 +109,16 @@ def _clean_values(values: Any) -> tuple[Any, bool]:
     count = pd.to_numeric(texts, errors="coerce").notna().sum()
     is_mixed = values.dtype == object and 0 < count < known.sum()
     return texts.astype(str).where(known, None), is_mixed
+
+
+def find_order(values: Any, *, is_down: bool) -> Any:
+    """Return the places of the values of a column in order; missing ones are last."""
+    import pandas as pd
+
+    keys = values.to_numpy()
+    if keys.dtype.kind not in "iuf":
+        codes, _ = pd.factorize(keys, sort=True)
+        keys = np.where(codes < 0, np.nan, codes)
+    order = np.argsort(keys, kind="stable")
+    known = len(keys) - np.isnan(keys).sum()
+    return np.append(order[:known][::-1], order[known:]) if is_down else order

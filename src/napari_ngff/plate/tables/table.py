@@ -126,7 +126,9 @@ class WellTable:
     @property
     def has_lone_rows(self) -> bool:
         """Whether each well has one row at most."""
-        return bool(self.frame[WELL].is_unique)
+        wells = self.frame[WELL]
+        # The first rows of many tell it at once.
+        return bool(wells.iloc[:1000].is_unique and wells.is_unique)
 
     @property
     def row_noun(self) -> str:
@@ -275,45 +277,47 @@ class WellTable:
         ValueError
             Where text is to be anything else.
         """
+        values = self.combine_rows([column], how)[column].dropna()
+        found: dict[str, float] = values.astype(float).to_dict()
+        return found
+
+    def combine_rows(self, columns: list[str], how: str) -> Any:
+        """Combine columns in one way; a pandas.DataFrame by wells, see `by_well`."""
         import pandas as pd
 
-        values, wells = self.frame.get(column), self.frame[WELL]
-        if column == LABEL:
-            places = [name for name in (WELL, FIELD) if name in self.frame.columns]
+        frame, wells = self.frame, self.frame[WELL]
+        if columns == [LABEL]:
+            places = [name for name in (WELL, FIELD) if name in frame.columns]
             # At several time points an object has several rows.
-            found = self.frame.groupby(places, observed=True)[LABEL].nunique()
+            found = frame.groupby(places, observed=True)[LABEL].nunique().astype(float)
             none = pd.Series(0, [place[0] for place in self.without], float)
-            values = pd.concat([found.astype(float).droplevel(places[1:]), none])
+            values = pd.concat([found.droplevel(places[1:]), none]).to_frame(LABEL)
             wells = values.index
         elif how.startswith(SHARE):
-            texts = text_categories(values)
-            values = (100.0 * (texts == how.removeprefix(SHARE))).where(texts.notna())
+            texts, text = frame[columns].apply(text_categories), how.removeprefix(SHARE)
+            values = (100.0 * (texts == text)).where(texts.notna())
             how = "mean"
-        elif how != "count":
-            if not self.is_numeric(column):
-                raise ValueError(f"{column!r} is text: choose 'count'.")
+        elif how == "count":
+            values = frame[columns]
+        else:
+            texts = [column for column in columns if not self.is_numeric(column)]
+            if texts:
+                raise ValueError(f"{texts[0]!r} is text: choose 'count'.")
             # Sums of a narrow type may not fit into it, and booleans have none.
-            values = values.astype(float)
+            values = frame[columns].astype(float)
         groups = values.groupby(wells, observed=True)
         # `min_count`: the sum of nothing but missing values is missing, not 0.
-        combined = groups.sum(min_count=1) if how == "sum" else groups.agg(how)
-        found_values: dict[str, float] = combined.dropna().astype(float).to_dict()
-        return found_values
-
-    def most_frequent(self, column: str) -> dict[str, str]:
-        """Find the most frequent text of each well that has any.
-
-        Of texts that are equally frequent it is the first in the order of letters.
-        """
-        found: dict[str, str] = self.count_texts(column)["text"].to_dict()
-        return found
+        return groups.sum(min_count=1) if how == "sum" else groups.agg(how)
 
     def list_texts(self, column: str) -> list[str]:
         """List the different texts of a column, the most frequent ones first."""
         return list(text_categories(self.frame[column]).value_counts().index)
 
     def count_texts(self, column: str) -> Any:
-        """Find the "text" of `most_frequent`, and its "share" of all that are known."""
+        """Find the most frequent "text" of each well, and its "share" of all known.
+
+        Of texts that are equally frequent it is the first in the order of letters.
+        """
         texts = text_categories(self.frame[column])
         sizes = texts.groupby([self.frame[WELL], texts], observed=True).size()
         wells = sizes.groupby(level=0, observed=True)
@@ -568,8 +572,7 @@ def locate_rows(node: Node, table: WellTable) -> WellTable:
 
     Wells of the table are paths: see `WellTable.place_on`.
 
-    Sites are fields only if their wells have them all, and no field is missing among
-    them: in many files sites are counted from 1, and fields from 0.
+    Sites are fields only if wells have just these: many files count sites from 1 on.
     """
     import pandas as pd
 

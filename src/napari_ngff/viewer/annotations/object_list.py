@@ -21,7 +21,11 @@ from napari_ngff.plate.tables.labelled_image import (
     VOXELS,
     LabelledImage,
 )
-from napari_ngff.plate.tables.object_columns import join_columns, read_feature_tables
+from napari_ngff.plate.tables.object_columns import (
+    find_order,
+    join_columns,
+    read_feature_tables,
+)
 from napari_ngff.plate.tables.statistics import LabelStatistics, add_up
 from napari_ngff.plate.tables.table import LABEL
 from napari_ngff.store.arrays.boxes import Box, box_shape
@@ -240,8 +244,6 @@ def find_rows(
     classes
         Of the objects.
     """
-    import pandas as pd
-
     text, column, is_descending = query
     names: Any = NO_CLASS_NAME
     frame = listed.frame.copy(deep=False)
@@ -253,15 +255,8 @@ def find_rows(
         frame, failure = frame[_filter_rows(frame, text)], ""
     except ValueError as error:
         failure = str(error)
-    keys = frame[column if column in frame else LABEL].to_numpy()
-    if keys.dtype.kind not in "iuf":
-        codes, _ = pd.factorize(keys, sort=True)
-        keys = np.where(codes < 0, np.nan, codes)
-    order = np.argsort(keys, kind="stable")
-    if is_descending:
-        known = len(keys) - np.isnan(keys).sum()  # what is missing stays last
-        order = np.append(order[:known][::-1], order[known:])
-    return frame.iloc[order], failure
+    keys = frame[column if column in frame else LABEL]
+    return frame.iloc[find_order(keys, is_down=is_descending)], failure
 
 
 def _filter_rows(frame: Any, text: str) -> Any:

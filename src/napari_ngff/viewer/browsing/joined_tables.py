@@ -356,12 +356,12 @@ class JoinedTables:
         if self.hidden and table.acquisition_column:
             title += f", {' + '.join(self.shown)}"
         if how == CATEGORY:
-            texts = rows.most_frequent(name)
+            texts = rows.count_texts(name)["text"]
             found = {path: texts.get(path) for path in self.paths}
             # Of all rows, so that colours stay while a filter leaves out rows.
             names: set[str | None] = {*table.list_texts(name)}
             if len(names) > MOST_CATEGORIES:  # most of them are of no well
-                known = table.most_frequent(name)
+                known = table.count_texts(name)["text"]
                 names = {*found.values(), *map(known.get, self.paths)}
             colors = self.class_colors if name == CLASS else {}
             return color_categories(found, names, title, colors)

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.plate.results.dose_curves import compute_responses, fit_curve
-from napari_ngff.plate.tables.table import FIELD, PLACES, WELL, column_texts
+from napari_ngff.plate.tables.table import PLACES, WELL, text_categories
 from napari_ngff.viewer.layers.coloring import CATEGORY_COLORS, FEW, natural_key
-from napari_ngff.viewer.results.well_table import ResultChoice, make_results
+from napari_ngff.viewer.results.well_table import (
+    ResultChoice,
+    find_objects,
+    make_results,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,9 +40,11 @@ class Plot:
         What was asked for, with columns that there are; and all that can be chosen.
     dots
         A pandas.DataFrame of wells or objects: `WELL`, "x", "y", the number of the
-        group as "group", and `FIELD` of objects.
+        group as "group", and `FIELD` and `LABEL` of objects.
     legend
         Texts about groups, and their colours.
+    title
+        Of the axis x.
     lines
         x, y and colour of each; NaN interrupts it.
     ticks
@@ -51,6 +57,7 @@ class Plot:
     offered: Mapping[str, Sequence[str]]
     dots: Any
     legend: Sequence[tuple[str, tuple[int, ...]]]
+    title: str
     lines: Sequence[tuple[Any, ...]] = ()
     ticks: Sequence[tuple[float, str]] = ()
     note: str = ""
@@ -73,22 +80,21 @@ def list_rows(
     ValueError
         Where there is no table of objects.
     """
-    table, tables = joined.find_objects(), joined.tables
-    if not of_objects:
-        found = make_results(joined, meant, replace(choice or ResultChoice(), keys=()))
-        frame = found.frame.assign(**{WELL: found.rows.index})
-        groups = [key for key in found.keys if key in frame]
-    elif table is None:
-        raise ValueError("There is no table of objects: measure labels, or load one.")
-    else:
-        rows = joined.rows_that_count(next(x for x in tables if tables[x] is table))
+    if of_objects:
+        rows, tables = find_objects(joined), joined.tables
         frame = rows.frame.copy(deep=False)
         groups = [x for x in rows.columns if x not in rows.numeric_columns]
         for column, title in joined.list_columns().items():
-            if not tables[column.offer].place_columns:
-                texts = tables[column.offer].count_texts(column.name)["text"]
-                frame[title] = frame[WELL].map(texts)
+            table = tables[column.offer]
+            if not table.place_columns:
+                kind: Any = float if table.is_numeric(column.name) else str
+                texts = table.count_texts(column.name)["text"]
+                frame[title] = frame[WELL].map(texts.astype(kind))
                 groups.append(title)
+    else:
+        found = make_results(joined, meant, replace(choice or ResultChoice(), keys=()))
+        frame = found.frame.assign(**{WELL: found.rows.index})
+        groups = [key for key in found.keys if key in frame]
     numbers = [x for x in frame if frame[x].dtype.kind in "biuf" and x not in PLACES]
     numbers.sort(key=lambda x: (x in groups, x.startswith("number of")))
     return frame, numbers, groups
@@ -143,12 +149,10 @@ def number_groups(values: Any) -> tuple[Any, list[str]]:
     names
         Of the numbers.
     """
-    kinds = values.astype("category").cat
-    names = [*column_texts(kinds.categories.to_series())]
-    is_text = kinds.categories.dtype.kind not in "biuf"
-    order = sorted({*names}, key=natural_key) if is_text else names
-    places = {name: place for place, name in enumerate(order)}
-    return np.array([*map(places.get, names), -1])[kinds.codes], order
+    kinds, texts = values.astype("category").cat.categories, text_categories(values).cat
+    key: Any = float if kinds.dtype.kind in "iuf" else natural_key
+    names = sorted(texts.categories, key=key)
+    return texts.reorder_categories(names).cat.codes.to_numpy(), names
 
 
 def make_plot(rows: tuple[Any, list[str], list[str]], asked: Mapping[str, str]) -> Plot:
@@ -161,41 +165,61 @@ def make_plot(rows: tuple[Any, list[str], list[str]], asked: Mapping[str, str]) 
     """
     (choice, offered), frame = choose_columns(rows[1], rows[2], asked), rows[0]
     x, y, group, kind = (choice[name] for name in ("x", "y", "group", "kind"))
-    noun = "objects" if kind in (OBJECTS, HISTOGRAM) else "wells"
-    dots = frame[[each for each in (WELL, FIELD) if each in frame]].copy()
-    ticks = list[tuple[float, str]]()
+    noun, ticks = "objects" if kind in (OBJECTS, HISTOGRAM) else "wells", list[Any]()
     if kind == BOXES:
-        dots["x"], names = number_groups(frame[x])
+        across, names = number_groups(frame[x])
         ticks = [(at, "\n" * (at % 4) + name) for at, name in enumerate(names)]
     else:
-        dots["x"] = frame[x].astype(float)
-    dots["y"] = dots["x"] if kind == HISTOGRAM else frame[y].astype(float)
-    dots["group"], names = (
-        number_groups(frame[group]) if group else (0, [f"all {noun}"])
-    )
-    is_drawn = np.isfinite(dots["x"]) & np.isfinite(dots["y"])
+        across = frame[x].to_numpy(float, na_value=np.nan)
+    upwards = across if kind == HISTOGRAM else frame[y].to_numpy(float, na_value=np.nan)
+    is_drawn = np.isfinite(across) & np.isfinite(upwards)
     if kind in (DOSES, BOXES):
-        is_drawn &= dots["x"] >= 0
-    dots = dots[is_drawn]
-    note = f"{len(dots):,} of {len(frame):,} {noun} have these values."
-    if kind == OBJECTS and len(dots) > MOST_DOTS:
+        is_drawn &= across >= 0
+    drawn = np.flatnonzero(is_drawn)
+    note = f"{len(drawn):,} of {len(frame):,} {noun} have these values."
+    if kind == OBJECTS and len(drawn) > MOST_DOTS:
         note += f" {MOST_DOTS:,} of them are drawn, chosen at random."
-        dots = dots.sample(MOST_DOTS, random_state=0)
+        drawn = np.random.default_rng(0).choice(drawn, MOST_DOTS, replace=False)
+    shown = frame[[name for name in dict.fromkeys((*PLACES, group)) if name in frame]]
+    dots = shown.iloc[drawn].assign(x=across[drawn], y=upwards[drawn])
+    dots["group"], names = number_groups(dots[group]) if group else (0, [f"all {noun}"])
     if len(names) > MOST_GROUPS:
         text = f"{group} has {len(names):,} values, of at most {MOST_GROUPS}"
         raise ValueError(f"{text}: choose another column for groups.")
     legend = [(name, CATEGORY_COLORS[i % FEW]) for i, name in enumerate(names)]
     legend += [("no value", GREY)] * bool((dots["group"] < 0).any())
-    plot = Plot(choice, offered, dots, legend, (), ticks, note)
-    finish = {DOSES: _fit_doses, BOXES: _add_boxes, HISTOGRAM: _count_values}.get(kind)
+    plot = Plot(choice, offered, dots, legend, x, (), ticks, note)
+    if kind == DOSES:
+        return _scale_by_log(_fit_doses(plot))
+    if kind in (WELLS, OBJECTS) and x in rows[2] and spans_decades(dots["x"]):
+        return _scale_by_log(plot)
+    finish = {BOXES: _add_boxes, HISTOGRAM: _count_values}.get(kind)
     return plot if finish is None else finish(plot)
 
 
-def _fit_doses(plot: Plot) -> Plot:
-    """Add the curve of each group, on a logarithmic axis that has 0 on its left."""
+def spans_decades(doses: Any) -> bool:
+    """Return whether doses suit a logarithmic axis, also those of controls, of 0."""
+    positive = doses[doses > 0]
+    return bool((doses >= 0).all() and positive.max() >= 100 * positive.min())
+
+
+def _scale_by_log(plot: Plot) -> Plot:
+    """Put doses on a logarithmic axis, which has 0 at its left edge."""
     with np.errstate(divide="ignore"):
         logs = np.log10(plot.dots["x"])
     low, high = logs[np.isfinite(logs)].agg(["min", "max"]).fillna(0.0)
+    decades = range(int(np.floor(low)), int(np.ceil(high)) + 1)
+    ticks = [(float(x), f"{10.0**x:g}") for x in decades]
+    title = f"{plot.title} (logarithmic)"
+    if (plot.dots["x"] == 0).any():
+        ticks.append((low - 0.5, "0"))
+        title = f"{plot.title} (logarithmic, 0 at the left edge)"
+    dots = plot.dots.assign(x=logs.clip(low - 0.5))
+    return replace(plot, dots=dots, ticks=ticks, title=title)
+
+
+def _fit_doses(plot: Plot) -> Plot:
+    """Add the curve of each group, over the logarithms of doses."""
     lines, legend = list[Any](), [*plot.legend]
     for number, rows in plot.dots[plot.dots["group"] >= 0].groupby("group"):
         (name, color), fit = legend[number], fit_curve(rows["x"], rows["y"])
@@ -204,12 +228,8 @@ def _fit_doses(plot: Plot) -> Plot:
             ends = np.log10(rows["x"][rows["x"] > 0].to_numpy())
             line = np.linspace(ends.min(), ends.max(), 100)
             lines.append((line, compute_responses(fit.parameters, line), color))
-    decades = range(int(np.floor(low)), int(np.ceil(high)) + 1)
-    ticks = [(float(x), f"{10.0**x:g}") for x in decades]
-    ticks += [(low - 0.5, "0")] * bool((plot.dots["x"] == 0).any())
     note = f"{plot.note} {len(lines):,} curves; EC50 with its 95 % confidence interval."
-    dots = plot.dots.assign(x=logs.clip(low - 0.5))
-    return Plot(plot.choice, plot.offered, dots, legend, lines, ticks, note)
+    return replace(plot, legend=legend, lines=lines, note=note)
 
 
 def _add_boxes(plot: Plot) -> Plot:

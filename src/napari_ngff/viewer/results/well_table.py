@@ -24,6 +24,7 @@ from napari_ngff.viewer.services.window import Signal
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from napari_ngff.plate.tables.table import WellTable
     from napari_ngff.viewer.browsing.joined_tables import JoinedTables, TableColumn
     from napari_ngff.viewer.browsing.plate_tables import PlateTables
 
@@ -35,6 +36,8 @@ MOST_SHOWN = 3
 
 CONTROLS = "controls-of-plates"
 """Name of the note in the user's data with the controls of each plate."""
+
+NO_OBJECTS = "Choose a table of objects with their fields: measure labels, or load one."
 
 Control = tuple[str, str]
 """A column of text, and its value in the wells that are controls."""
@@ -184,21 +187,27 @@ def make_results(
     return WellResults(frame, rows, meanings, tuple(offered), controls, note)
 
 
-def join_objects(joined: JoinedTables) -> Any:
-    """Return the objects that count as other programs get them, with all conditions.
+def find_objects(joined: JoinedTables) -> WellTable:
+    """Return the objects that count; slow for many.
 
     Raises
     ------
     ValueError
         Where there is no table of objects.
     """
-    objects, columns = joined.find_objects(), list_result_columns(joined)
+    objects = joined.find_objects()
     if objects is None:
-        raise ValueError("There is no table of objects.")
-    offer = next(x for x, table in joined.tables.items() if table is objects)
+        raise ValueError(NO_OBJECTS)
+    tables = joined.tables
+    return joined.rows_that_count(next(x for x in tables if tables[x] is objects))
+
+
+def join_objects(joined: JoinedTables) -> Any:
+    """Return the objects that count as other programs get them, with all conditions."""
+    columns = list_result_columns(joined)
     conditions = [column for column in columns if not column.rows.place_columns]
-    rows = joined.rows_that_count(offer)
-    return join_conditions(rows, sum_up_rows(conditions, joined.paths))
+    found = sum_up_rows(conditions, joined.paths)
+    return join_conditions(find_objects(joined), found)
 
 
 class ResultTable:

@@ -5,22 +5,17 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from qtpy.QtWidgets import (
-    QFileDialog,
-    QLabel,
-    QTableWidget,
-    QTableWidgetItem,
-    QVBoxLayout,
-    QWidget,
-)
+from qtpy.QtWidgets import QFileDialog, QTableWidget, QTableWidgetItem, QVBoxLayout
+from typing_extensions import override
 
 from napari_ngff.plate.results.object_classifier import NO_LEARNING
 from napari_ngff.plate.tables.labelled_image import CLASS
 from napari_ngff.viewer.results.classifying import Classifying
-from napari_ngff.widgets.canvas_keys import leave_space_key
+from napari_ngff.viewer.results.well_table import NO_OBJECTS
 from napari_ngff.widgets.connections import (
     alive_check,
     enable_if,
+    fill_layout,
     make_buttons,
     while_alive,
     wrapping_row,
@@ -30,18 +25,18 @@ from napari_ngff.widgets.results.results_page import ResultsPage
 if TYPE_CHECKING:
     from napari.components import ViewerModel
 
-    from napari_ngff.viewer.browsing.plate_tables import PlateTables
+    from napari_ngff.viewer.results.plate_objects import PlateObjects
 
 RULES = "Rules (*.json)"
-NO_OBJECTS = "Measure objects first, or load a table of objects with their fields."
 FEW = "Give objects two classes first: click them, and press the keys of classes."
+NOW, TRAINED, FOUND = "classified", "used to train", "found as {}"
 
 
 class ClassifyPage(ResultsPage):
     """Shows which objects have a class, what is learned of them, and how well."""
 
-    def __init__(self, viewer: ViewerModel, parent: QWidget | None = None) -> None:
-        super().__init__(viewer, parent)
+    def __init__(self, viewer: ViewerModel) -> None:
+        super().__init__(viewer)
         state = Classifying(alive_check(self), while_alive(self._show_state))
         self.classifying = state
         buttons = make_buttons(
@@ -54,42 +49,47 @@ class ClassifyPage(ResultsPage):
         )
         self.train, self.predict, self.unsure, self.save, self.load = buttons
         self.unsure.setShortcut("U")
-        self.note, self.grid = QLabel(self), QTableWidget(self)
-        self.note.setWordWrap(True)
+        self.grid = QTableWidget(self)
         self.grid.setAccessibleName("Objects by class, and by the class that was found")
         self.grid.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
-        layout = QVBoxLayout(self)
-        layout.addLayout(wrapping_row(*buttons))
-        layout.addWidget(self.note)
-        layout.addWidget(self.grid, 1)
-        leave_space_key(self)
+        row = wrapping_row(*buttons)
+        fill_layout(QVBoxLayout(self), row, self.note, self.grid, wide=self.grid)
 
-    def followTables(self, tables: PlateTables) -> None:
-        """Count the objects that have a class by now."""
-        if self.classifying.tables is not tables:
-            layers = tables.browser.layers
-            for signal in (layers.annotations.changed, tables.browser.layers_changed):
-                self._following.connect(signal, self._follow_tables)
-        self.classifying.follow(tables)
+    @override
+    def followTables(self, objects: PlateObjects) -> None:
+        self.classifying.follow(objects)
         self._show_state()
+
+    @override
+    def followClasses(self) -> None:
+        self.follow()
+
+    @override
+    def followLayers(self) -> None:
+        self.follow()
 
     def _show_state(self) -> None:
         state = self.classifying
-        has_clicks = state.clicks is not None
-        counts = dict(state.clicks[CLASS].value_counts()) if has_clicks else {}
+        clicks, lost = state.clicks or (None, "")
+        counts = {} if clicks is None else dict(clicks[CLASS].value_counts())
         found = {} if state.rule is None else state.rule.check.get("confusion", {})
         names = sorted({*counts, *found})
+        titles = [NOW, *[TRAINED] * bool(found), *map(FOUND.format, found)]
         self.grid.setRowCount(len(names))
-        self.grid.setColumnCount(1 + len(found))
+        self.grid.setColumnCount(len(titles))
         self.grid.setVerticalHeaderLabels(names)
-        self.grid.setHorizontalHeaderLabels(["objects", *(f"found {x}" for x in found)])
+        self.grid.setHorizontalHeaderLabels(titles)
         for row, name in enumerate(names):
-            cells = [counts.get(name, 0), *found.get(name, {}).values()]
-            for column, count in enumerate(cells):
+            trained = found.get(name, dict.fromkeys(found, 0)).values()
+            cells = counts.get(name, 0), sum(trained), *trained
+            for column, count in enumerate(cells[: len(titles)]):
                 self.grid.setItem(row, column, QTableWidgetItem(f"{count:,}"))
         lack = NO_OBJECTS if state.table is None else "" if len(counts) > 1 else FEW
         lack = lack if find_spec("sklearn") else NO_LEARNING
-        self.note.setText(state.tables.note or lack)
+        known = "" if state.rule is None else state.rule.description
+        # What was told last may be the same.
+        told = dict.fromkeys((lost, known, state.objects.tables.message or lack))
+        self.note.setText(" ".join(filter(None, told)))
         enable_if(not lack, self.train, lack)
         for button in (self.predict, self.save):
             enable_if(bool(state.rule and state.table), button, "Press Train first.")

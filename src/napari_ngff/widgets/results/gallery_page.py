@@ -10,7 +10,6 @@ from qtpy.QtGui import QColor, QImage, QPainter, QPen
 from qtpy.QtWidgets import (
     QAbstractItemView,
     QCheckBox,
-    QLabel,
     QSlider,
     QStyle,
     QStyledItemDelegate,
@@ -22,7 +21,6 @@ from typing_extensions import override
 
 from napari_ngff.viewer.results.gallery import Gallery
 from napari_ngff.widgets.browser.table_bar import fill_box
-from napari_ngff.widgets.canvas_keys import leave_space_key
 from napari_ngff.widgets.connections import (
     Connections,
     alive_check,
@@ -38,7 +36,7 @@ from napari_ngff.widgets.theme_look import ThemeColors
 if TYPE_CHECKING:
     from napari.components import ViewerModel
 
-    from napari_ngff.viewer.browsing.plate_tables import PlateTables
+    from napari_ngff.viewer.results.plate_objects import PlateObjects
 
 CROP, GAP = 96, 5
 """Pixels along a side of a crop, and around it, where its frame is."""
@@ -162,17 +160,12 @@ class GalleryView(QTableView):
         super().resizeEvent(event)
         self._page.arrange()
 
-    @override
-    def scrollContentsBy(self, dx: int, dy: int) -> None:
-        super().scrollContentsBy(dx, dy)
-        self._page.readSeen()
-
 
 class GalleryPage(ResultsPage):
     """Shows crops of objects; number keys give those that are chosen a class."""
 
-    def __init__(self, viewer: ViewerModel, parent: QWidget | None = None) -> None:
-        super().__init__(viewer, parent)
+    def __init__(self, viewer: ViewerModel) -> None:
+        super().__init__(viewer)
         self.gallery = Gallery(alive_check(self))
         self.model = GalleryModel(self.gallery, self)
         self.column = choice_box(self, "Sort by", "Sort crops by a column")
@@ -185,53 +178,57 @@ class GalleryPage(ResultsPage):
         self.zoom.setValue(10)
         self.zoom.setAccessibleName("Size of crops")
         self.zoom.setToolTip("How much a crop shows around its object")
-        self.view, self.note = GalleryView(self), QLabel(self)
-        self.note.setWordWrap(True)
+        self.view = GalleryView(self)
         self._looks = Connections(self)
         self._soon = make_timer(self, PAUSE, self._show_view)
         boxes = self.column, self.down, self.name, self.zoom, self.outline
         row = wrapping_row(*boxes)
         fill_layout(QVBoxLayout(self), row, self.view, self.note, wide=self.view)
-        leave_space_key(self)
-        for signal in (self.column.activated, self.down.clicked, self.name.activated):
-            signal.connect(self._follow_tables)
-        for signal in (self.zoom.valueChanged, self.outline.clicked):
-            signal.connect(self._show_soon)
-        self.view.activated.connect(self._on_activated)
+        bar: Any = self.view.verticalScrollBar()
+        for signal, method in (
+            (self.column.activated, self.follow),
+            (self.down.clicked, self.follow),
+            (self.name.activated, self.follow),
+            (self.zoom.valueChanged, self._show_soon),
+            (self.outline.clicked, self._show_soon),
+            (self.view.activated, self._on_activated),
+            (bar.valueChanged, self._read_seen),
+        ):
+            signal.connect(method)
         connect_while_alive(self.gallery.changed, self, self._show_rows)
         connect_while_alive(self.gallery.arrived, self, self._show_crops)
         connect_while_alive(viewer.dims.events.point, self, self._show_soon)
 
     @override
-    def followTables(self, tables: PlateTables) -> None:
-        if tables is not self.gallery.tables:
-            annotations = tables.browser.layers.annotations
-            self._following.connect(annotations.changed, self.gallery.follow_classes)
-            # Classes of a field that is left are read from its file again.
-            self._following.connect(annotations.changed, self._show_soon)
-            self._following.connect(tables.browser.layers_changed, self._follow_layers)
+    def followTables(self, objects: PlateObjects) -> None:
         column, name = (x.currentData() or "" for x in (self.column, self.name))
-        self.gallery.show(tables, column, self.down.isChecked(), name)
-        self._follow_layers()
+        self.gallery.show(objects, column, self.down.isChecked(), name)
+        self.followLayers()
 
-    def _follow_layers(self) -> None:
-        """Follow how the layers that are shown now look, and go to a chosen object."""
+    @override
+    def followLayers(self) -> None:
+        """Follow how the layers that are shown now look."""
         self._looks.end()
-        if self.tables is not None:
-            for layer in self.tables.browser.layers.image_layers():
+        if self.objects is not None:
+            for layer in self.objects.browser.layers.image_layers():
                 for name in LOOKS:
                     self._looks.connect(getattr(layer.events, name), self._show_soon)
-            self.gallery.visit.arrive(self.tables)
         self._show_view()
+
+    @override
+    def followClasses(self) -> None:
+        self._show_crops()
+        # Classes of a field that is left are read from its file again.
+        self._show_soon()
 
     def _show_soon(self, _: Any = None) -> None:
         self._soon.start()
 
     def _show_view(self) -> None:
-        if self.gallery.tables is not None:
+        if self.gallery.objects is not None:
             size = self.zoom.value() / 10
             self.gallery.set_view(size, has_outline=self.outline.isChecked())
-            self.readSeen()
+            self._read_seen()
 
     def _show_rows(self) -> None:
         self.note.setText(self.gallery.note)
@@ -242,11 +239,11 @@ class GalleryPage(ResultsPage):
         """Put as many crops in a row as there is room for."""
         port: Any = self.view.viewport()
         self.model.arrange(max(1, port.width() // (CROP + 2 * GAP)))
-        self.readSeen()
+        self._read_seen()
 
-    def readSeen(self) -> None:
+    def _read_seen(self, _: Any = None) -> None:
         """Read the crops that are seen."""
-        if self.gallery.tables is not None:
+        if self.gallery.objects is not None:
             self.gallery.read(self.view.listSeen())
 
     def _show_crops(self) -> None:
@@ -267,5 +264,6 @@ class GalleryPage(ResultsPage):
             self.note.setText(self.gallery.classify(chosen, number))
 
     def _on_activated(self, index: QModelIndex) -> None:
-        if self.model.placeOf(index) >= 0:
-            self.gallery.go(self.model.placeOf(index))
+        place = self.model.placeOf(index)
+        if place >= 0 and self.objects is not None:
+            self.objects.go(self.gallery.find_row(place))

@@ -17,16 +17,16 @@ from qtpy.QtSvg import QSvgGenerator
 from qtpy.QtWidgets import QFileDialog, QSplitter, QTextBrowser, QVBoxLayout
 from typing_extensions import override
 
-from napari_ngff.plate.tables.table import FIELD, WELL
+from napari_ngff.plate.tables.table import FIELD, LABEL, WELL
 from napari_ngff.viewer.results.plot_data import DOSES, list_rows, make_plot
 from napari_ngff.viewer.services.latest_task import LatestTask
 from napari_ngff.widgets.browser.table_bar import fill_box
 from napari_ngff.widgets.connections import (
     alive_check,
     choice_box,
-    filled_row,
+    fill_layout,
     make_buttons,
-    wrapping_label,
+    wrapping_row,
 )
 from napari_ngff.widgets.results.results_page import ResultsPage
 from napari_ngff.widgets.theme_look import ThemeColors, ThemeFollower
@@ -36,12 +36,13 @@ if TYPE_CHECKING:
 
     from napari.components import ViewerModel
 
-    from napari_ngff.viewer.browsing.plate_tables import PlateTables
+    from napari_ngff.viewer.results.plate_objects import PlateObjects
     from napari_ngff.viewer.results.plot_data import Plot
 
 BOXES = {"kind": "Kind", "x": "Across", "y": "Upwards", "group": "Groups"}
 NAME_DOT = "{data}: {y:.4g}".format
-TIP = "Click a dot, or drag with Shift, to select wells. Double-click to go to one."
+LETTERS = 14
+"""Letters of a choice that are seen."""
 
 
 class FramingBox(pg.ViewBox):  # type: ignore[misc]
@@ -83,17 +84,17 @@ class PlotPage(ResultsPage):
         self.axes.plotItem.ctrlMenu.setParent(self, Qt.WindowType.Popup)
         self.dots = pg.ScatterPlotItem(size=8, hoverable=True, tip=NAME_DOT)
         self.chosen = pg.ScatterPlotItem(size=12, brush=None)
-        self.legend, self.note = QTextBrowser(self), wrapping_label(self)
+        self.legend = QTextBrowser(self)
         self.picture = QSplitter(self)
         self.picture.addWidget(self.axes)
         self.picture.addWidget(self.legend)
         self.picture.setSizes([600, 400])
+        boxes = self.boxes.values()
+        row = wrapping_row(*boxes, self.save)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(4, 4, 4, 4)
-        layout.addLayout(filled_row(*self.boxes.values(), self.save, wide=self.save))
-        layout.addWidget(self.picture, 1)
-        layout.addWidget(self.note)
-        for each in self.boxes.values():
+        fill_layout(layout, row, self.picture, self.note, wide=self.picture, margin=4)
+        for each in boxes:
+            each.setMinimumContentsLength(LETTERS)
             each.activated.connect(self._on_choice)
         self.axes.scene().sigMouseClicked.connect(self._on_click)
         box.framed.connect(self._on_frame)
@@ -102,9 +103,9 @@ class PlotPage(ResultsPage):
     # What is drawn.
 
     @override
-    def followTables(self, tables: PlateTables) -> None:
-        joined, meant, asked = tables.joined, tables.view.wells, dict(self._asked)
-        choice, list_rows = tables.result_choice, self._list_rows
+    def followTables(self, objects: PlateObjects) -> None:
+        tables, asked, list_rows = objects.tables, dict(self._asked), self._list_rows
+        joined, meant, choice = tables.joined, tables.view.wells, tables.result_choice
 
         def make(_: Any) -> Plot:
             of_objects = "objects" in asked["kind"]
@@ -135,8 +136,8 @@ class PlotPage(ResultsPage):
         )
         for item in (self.dots, self.chosen):
             self.axes.addItem(item)
-        for side, name in (("bottom", "x"), ("left", "y")):
-            self.axes.setLabel(side, escape(plot.choice[name]))
+        for side, title in (("bottom", plot.title), ("left", plot.choice["y"])):
+            self.axes.setLabel(side, escape(title))
         self.axes.getAxis("bottom").setTicks([plot.ticks] if plot.ticks else None)
         self.axes.enableAutoRange()
         lines = (
@@ -149,8 +150,8 @@ class PlotPage(ResultsPage):
 
     @override
     def followWells(self) -> None:
-        if self.plot is not None and self.tables is not None:
-            dots, wells = self.plot.dots, self.tables.browser.selected_wells
+        if self.plot is not None and self.objects is not None:
+            dots, wells = self.plot.dots, self.objects.browser.selected_wells
             dots = dots[dots[WELL].isin(wells)]
             self.chosen.setData(dots["x"].to_numpy(), dots["y"].to_numpy())
 
@@ -171,7 +172,7 @@ class PlotPage(ResultsPage):
         chosen = {name: box.currentData() for name, box in self.boxes.items()}
         # What it does not offer, such as y of a histogram, is asked for again later.
         self._asked |= dict(chosen.items() - self._shown.items())
-        self._follow_tables()
+        self.follow()
 
     def _on_click(self, event: Any) -> None:
         place = self.dots.mapFromScene(event.scenePos())
@@ -179,9 +180,12 @@ class PlotPage(ResultsPage):
         found = [dot.index() for dot in self.dots.pointsAt(place)[:1]]
         if not event.double():
             self._select(found)
-        elif found and self.plot is not None and self.tables is not None:
-            row, browser = self.plot.dots.iloc[found[0]], self.tables.browser
-            browser.show_field(row[WELL], row.get(FIELD))
+        elif found and self.plot is not None and self.objects is not None:
+            row = self.plot.dots.iloc[found[0]]
+            if LABEL in row:
+                self.objects.go(row)
+            else:
+                self.objects.browser.show_field(row[WELL])
 
     def _on_frame(self, frame: QRectF) -> None:
         x, y = self.dots.getData()
@@ -190,9 +194,9 @@ class PlotPage(ResultsPage):
         self._select(np.flatnonzero(across & upwards))
 
     def _select(self, found: Any) -> None:
-        if self.plot is not None and self.tables is not None:
+        if self.plot is not None and self.objects is not None:
             wells = {*self.plot.dots[WELL].iloc[found]}
-            self.tables.browser.select_wells(wells)
+            self.objects.browser.select_wells(wells)
             if FIELD in self.plot.dots and wells:
                 text = (
                     f"The {len(wells):,} wells of {len(found):,} objects are selected."

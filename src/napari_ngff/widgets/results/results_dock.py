@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QLabel, QStackedWidget, QTabWidget, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QStackedWidget, QTabWidget, QVBoxLayout, QWidget
 
+from napari_ngff.viewer.results.plate_objects import PlateObjects
+from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.canvas_keys import leave_space_key
-from napari_ngff.widgets.connections import Connections, connect_while_alive
+from napari_ngff.widgets.connections import (
+    Connections,
+    alive_check,
+    connect_while_alive,
+    fill_layout,
+    while_alive,
+    wrapping_label,
+)
 from napari_ngff.widgets.docking import place_dock
 from napari_ngff.widgets.installation import install_widgets
 from napari_ngff.widgets.results.classify_page import ClassifyPage
@@ -25,20 +34,21 @@ if TYPE_CHECKING:
     from napari_ngff.widgets.results.results_page import ResultsPage
 
 
-def make_plot_page(viewer: ViewerModel) -> ResultsPage:
-    """Make the page *Plot*; what draws it takes long to import."""
+PAGES: dict[str, Callable[[Any], ResultsPage] | None] = {
+    "Wells": WellsPage,
+    "Plot": None,
+    "Classify": ClassifyPage,
+    "Gallery": GalleryPage,
+}
+"""What makes pages, by their titles, in their order; None until it is imported."""
+
+
+def import_plot() -> Callable[[Any], ResultsPage]:
+    """Import what makes the page *Plot*: it takes half a second, so in a worker."""
     from napari_ngff.widgets.results.plot_page import PlotPage
 
-    return PlotPage(viewer)
+    return PlotPage
 
-
-PAGES: tuple[tuple[str, Callable[[Any], ResultsPage]], ...] = (
-    ("Wells", WellsPage),
-    ("Plot", make_plot_page),
-    ("Classify", ClassifyPage),
-    ("Gallery", GalleryPage),
-)
-"""Titles of pages, and what makes them, in their order; a new page is a line here."""
 
 NO_PLATE = "Open a plate first: drop it on the window."
 NO_TABLE = (
@@ -55,51 +65,52 @@ class ResultsDock(QWidget):
         Those that were made, by their titles.
     """
 
-    def __init__(
-        self, napari_viewer: ViewerModel, parent: QWidget | None = None
-    ) -> None:
-        super().__init__(parent)
+    def __init__(self, napari_viewer: ViewerModel) -> None:
+        super().__init__()
         install_widgets()
         self._viewer, self._session = napari_viewer, session_of(napari_viewer)
         self._following = Connections(self)
+        self._objects: PlateObjects | None = None
         self.pages: dict[str, ResultsPage] = {}
-        self.hint = QLabel(self)
-        self.hint.setWordWrap(True)
+        self.hint, self.tabs = wrapping_label(self), QTabWidget(self)
         self.hint.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self.tabs = QTabWidget(self)
-        for title, _ in PAGES:
+        for title in PAGES:
             self.tabs.addTab(QStackedWidget(self.tabs), title)
-        layout = QVBoxLayout(self)
-        for widget in (self.hint, self.tabs):
-            layout.addWidget(widget)
+        fill_layout(QVBoxLayout(self), self.hint, self.tabs)
         leave_space_key(self)
         self.tabs.currentChanged.connect(self._show_page)
         connect_while_alive(self._session.browsing, self, self._follow_browser)
         self._follow_browser()
         place_dock(napari_viewer, self, is_below=True)
         ThemeFollower(self, napari_viewer)
+        Window.current.run_work(import_plot, while_alive(self._take_plot))
+
+    def _take_plot(self, make_page: Callable[[Any], ResultsPage]) -> None:
+        PAGES["Plot"] = make_page
+        self._show_page()
 
     def _follow_browser(self, _: object = None) -> None:
         """Show the tables of what is browsed now."""
         self._following.end()
         tables = self._session.open_tables()
-        if tables is not None:
+        # All pages are about wells.
+        self._objects = None
+        if tables is not None and tables.joined.paths:
+            self._objects = PlateObjects(tables, alive_check(self))
             self._following.connect(tables.changed, self._show_page)
         self._show_page()
 
     def _show_page(self, _: int = 0) -> None:
         """Show the page of the chosen tab, or what to do before there is anything."""
-        tables = self._session.open_tables()
-        if tables is not None and not tables.joined.paths:
-            tables = None  # all pages are about wells
-        has_table = tables is not None and bool(tables.joined.tables)
-        self.hint.setText(NO_PLATE if tables is None else NO_TABLE)
+        objects, title = self._objects, self.tabs.tabText(self.tabs.currentIndex())
+        has_table = objects is not None and bool(objects.tables.joined.tables)
+        self.hint.setText(NO_PLATE if objects is None else NO_TABLE)
         self.hint.setVisible(not has_table)
         self.tabs.setVisible(has_table)
-        title, make_page = PAGES[self.tabs.currentIndex()]
-        if has_table and title not in self.pages:
-            self.pages[title] = make_page(self._viewer)
-            holder: Any = self.tabs.currentWidget()
-            holder.addWidget(self.pages[title])
+        make_page, holder = PAGES[title], cast("Any", self.tabs.currentWidget())
+        if has_table and title not in self.pages and make_page is not None:
+            self.pages[title] = page = make_page(self._viewer)
+            leave_space_key(page)
+            holder.addWidget(page)
         for page in self.pages.values():
-            page.setTables(tables)
+            page.setObjects(objects)

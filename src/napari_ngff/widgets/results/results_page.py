@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from qtpy.QtWidgets import QWidget
 
-from napari_ngff.widgets.connections import Connections
+from napari_ngff.widgets.connections import Connections, wrapping_label
 
 if TYPE_CHECKING:
     from napari.components import ViewerModel
 
-    from napari_ngff.viewer.browsing.plate_tables import PlateTables
+    from napari_ngff.viewer.results.plate_objects import PlateObjects
 
 
 class ResultsPage(QWidget):
@@ -19,33 +19,42 @@ class ResultsPage(QWidget):
 
     Attributes
     ----------
-    tables
-        Of the plate that is browsed; None for none. `tables.joined` has the tables,
-        `tables.browser` shows wells and fields.
+    objects
+        Those of the plate that is browsed; None for none. `objects.tables.joined` has
+        the tables, `objects.browser` shows wells and fields.
+    note
+        A line for what the user is told.
     """
 
-    def __init__(self, viewer: ViewerModel, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.viewer = viewer
-        self.tables: PlateTables | None = None
+    objects: PlateObjects | None = None
+
+    def __init__(self, viewer: ViewerModel) -> None:
+        super().__init__()
+        self.viewer, self.note = viewer, wrapping_label(self)
         self._following = Connections(self)
 
-    def setTables(self, tables: PlateTables | None) -> None:
-        """Follow the tables of another plate, and the wells that are selected there."""
-        if tables is self.tables:
+    def setObjects(self, objects: PlateObjects | None) -> None:
+        """Follow another plate."""
+        if objects is self.objects:
             return
         self._following.end()
-        self.tables = tables
-        if tables is not None:
-            self._following.connect(tables.changed, self._follow_tables)
-            self._following.connect(tables.browser.wells_selected, self.followWells)
-        self._follow_tables()
+        self.objects = objects
+        if objects is not None:
+            for signal, follow in (
+                (objects.tables.changed, self.follow),
+                (objects.browser.wells_selected, self.followWells),
+                (objects.browser.layers_changed, self.followLayers),
+                (objects.changed, self.followClasses),
+            ):
+                self._following.connect(signal, follow)
+        self.follow()
 
-    def _follow_tables(self) -> None:
-        if self.tables is not None and self.isVisible():
-            self.followTables(self.tables)
+    def follow(self, _: Any = None) -> None:
+        """Show what there is now, if somebody sees it."""
+        if self.objects is not None and self.isVisible():
+            self.followTables(self.objects)
 
-    def followTables(self, tables: PlateTables) -> None:
+    def followTables(self, objects: PlateObjects) -> None:
         """Show other rows, since tables, the filter or acquisitions have changed.
 
         It is called only while the page is seen.
@@ -53,9 +62,15 @@ class ResultsPage(QWidget):
         raise NotImplementedError
 
     def followWells(self) -> None:
-        """Show which wells are selected: `tables.browser.selected_wells`."""
+        """Show which wells are selected: `objects.browser.selected_wells`."""
+
+    def followLayers(self) -> None:
+        """Show what layers show, since they are others."""
+
+    def followClasses(self) -> None:
+        """Show the classes of objects, since some have changed."""
 
     def showEvent(self, event: Any) -> None:
         """Show the rows as they are now, since nobody saw them before."""
         super().showEvent(event)
-        self._follow_tables()
+        self.follow()

@@ -12,7 +12,8 @@ from qtpy.QtCore import (
     QSignalBlocker,
     Qt,
 )
-from qtpy.QtWidgets import QLabel, QMenu, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QMenu, QVBoxLayout
+from typing_extensions import override
 
 from napari_ngff.plate.results.well_results import PERCENT, Z_SCORE
 from napari_ngff.viewer.results.well_table import ResultTable
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from qtpy.QtGui import QAction  # type: ignore[attr-defined]
 
-    from napari_ngff.viewer.browsing.plate_tables import PlateTables
+    from napari_ngff.viewer.results.plate_objects import PlateObjects
 
 SELECT = QItemSelectionModel.SelectionFlag
 SHOWN_AS = {how: f"show {how}" for how in (PERCENT, Z_SCORE)}
@@ -48,8 +49,8 @@ THESE, OBJECTS = "These rows…", "Objects with conditions…"
 class WellsPage(ResultsPage):
     """Lists wells or conditions; a double click goes to them."""
 
-    def __init__(self, viewer: ViewerModel, parent: QWidget | None = None) -> None:
-        super().__init__(viewer, parent)
+    def __init__(self, viewer: ViewerModel) -> None:
+        super().__init__(viewer)
         self.results = ResultTable(alive_check(self))
         self._seen = self.results.shown
         self.model = FrameModel(self)
@@ -63,8 +64,6 @@ class WellsPage(ResultsPage):
         self.shown_as = choice_box(self, "Show values as", "Needs negative controls")
         tip = "wells with this text in this column"
         self.controls = [choice_box(self, name, f"{name}: {tip}") for name in CONTROLS]
-        self.note = QLabel(self)
-        self.note.setWordWrap(True)
         self.key_menu, self.save_menu = QMenu(self.keys), QMenu(self.save)
         self.keys.setMenu(self.key_menu)
         self.save.setMenu(self.save_menu)
@@ -114,15 +113,15 @@ class WellsPage(ResultsPage):
 
     def _on_activated(self, index: QModelIndex) -> None:
         wells = self._wells_of([index])
-        if self.tables is not None and len(wells) == 1:
-            self.tables.browser.show_well(wells[0])
-        elif self.tables is not None:
-            self.tables.browser.show_mosaic(wells)
+        if self.objects is not None and len(wells) == 1:
+            self.objects.browser.show_well(wells[0])
+        elif self.objects is not None:
+            self.objects.browser.show_mosaic(wells)
 
     def _on_selected(self, _: Any, __: Any) -> None:
-        if self.tables is not None:
+        if self.objects is not None:
             chosen = self.view.selectionModel().selectedRows()
-            self.tables.browser.select_wells(self._wells_of(chosen))
+            self.objects.browser.select_wells(self._wells_of(chosen))
 
     def _wells_of(self, indices: list[QModelIndex]) -> list[str]:
         rows, places = self.results.shown.rows, [x.row() for x in indices]
@@ -130,16 +129,16 @@ class WellsPage(ResultsPage):
 
     # What happens elsewhere.
 
-    def followTables(self, tables: PlateTables) -> None:
-        """Show the results of the tables as they are now."""
-        self.results.show(tables)
+    @override
+    def followTables(self, objects: PlateObjects) -> None:
+        self.results.show(objects.tables)
 
+    @override
     def followWells(self) -> None:
-        """Select the rows of the wells that are selected on the map."""
-        if self.tables is None or self.model.frame is None:
+        if self.objects is None or self.model.frame is None:
             return
         rows, selected = self.results.shown.rows, QItemSelection()
-        meant = rows[rows.index.isin(self.tables.browser.selected_wells)]
+        meant = rows[rows.index.isin(self.objects.browser.selected_wells)]
         places = np.flatnonzero(self.model.frame.index.isin(meant))
         for place in map(int, places):
             selected.select(self.model.index(place, 0), self.model.index(place, 0))
