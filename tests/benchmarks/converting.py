@@ -306,8 +306,8 @@ def planning(data: Path, rounds: int, units: str) -> Values:
     import tracemalloc
 
     from napari_ngff import open_node
-    from napari_ngff.store.convert.conversion import read_request
     from napari_ngff.store.convert.conversion_plan import ConversionPlan
+    from napari_ngff.store.convert.request import read_request
     from napari_ngff.store.write.new_objects import put_object
 
     del rounds
@@ -320,7 +320,7 @@ def planning(data: Path, rounds: int, units: str) -> Values:
 
     tracemalloc.start()
     start = time.perf_counter()
-    plan = ConversionPlan(open_node(huge), read_request({}), str(made), put)
+    plan = ConversionPlan(open_node(huge), read_request({}), put)
     count = 0
     for task in plan.list_tasks():
         for index in range(task.count):

@@ -24,6 +24,7 @@ from napari_ngff.store.convert import array_task, conversion, work_unit
 from napari_ngff.store.convert.array_task import ArrayTask
 from napari_ngff.store.convert.conversion import are_nested
 from napari_ngff.store.convert.conversion_plan import ConversionPlan
+from napari_ngff.store.convert.request import read_request
 from napari_ngff.store.pyramids.level_reduction import LevelReduction
 from napari_ngff.store.write.new_objects import put_object
 from napari_ngff.testing import write_image, write_plate
@@ -700,11 +701,11 @@ def test_memory_of_a_plan_does_not_grow_with_chunks(tmp_path) -> None:
         content["chunk_grid"]["configuration"]["chunk_shape"] = [1, 4096 * 4, 2048]
         document.write_text(json.dumps(content))
         node = napari_ngff.open_node(source)
-        request = conversion.read_request({"levels": "0"})
+        request = read_request({"levels": "0"})
         folder = tmp_path / "new"
         folder.mkdir(exist_ok=True)
         put = partial(put_document, str(folder))
-        plan = ConversionPlan(node, request, str(folder), put)
+        plan = ConversionPlan(node, request, put)
         tracemalloc.start()
         try:
             tasks = list(plan.list_tasks())

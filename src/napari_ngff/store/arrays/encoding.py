@@ -92,6 +92,14 @@ class ChunkEncoder:
         """
         return None if self.is_blank(chunk) else self.encode_always(chunk)
 
+    def pad_chunk(self, voxels: Array) -> Array:
+        """Fill up a chunk that the border of the array cuts: all have one shape."""
+        if voxels.shape == self.layout.chunks:
+            return voxels
+        chunk = np.full(self.layout.chunks, self.layout.fill_value, voxels.dtype)
+        chunk[tuple(map(slice, voxels.shape))] = voxels
+        return chunk
+
     def is_blank(self, chunk: Array) -> bool:
         """Return whether a chunk has nothing but the fill value."""
         fill = self.layout.fill_value

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.metadata.version import Version
 from napari_ngff.store.arrays.encoding import SHUFFLES
+from napari_ngff.store.arrays.parse_array import configuration_of, name_of
+from napari_ngff.store.arrays.stored_objects import DOCUMENTS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,45 +74,78 @@ class NewArray:
         fill = self.dtype.type(self.fill_value).item()
         if isinstance(fill, float) and not math.isfinite(fill):
             fill = "NaN" if math.isnan(fill) else f"{'-' * (fill < 0)}Infinity"
+        document: JSON = {"zarr_format": Version(version).zarr_format}
         # Up to OME-Zarr 0.4 arrays are of Zarr v2.
-        if Version(version).zarr_format == 2:
+        if document["zarr_format"] == 2:
             if self.shards is not None:
                 msg = f"OME-Zarr {version} has no shards: write 0.5 or newer."
                 raise ValueError(msg)
             # 0.2: "chunks are nested" (its changelog); 0.1 had Zarr's usual ".".
             nested = Version(version).has_nested_chunks
-            return ".zarray", dump_document(
-                {
-                    "zarr_format": 2,
-                    "shape": self.shape,
-                    "chunks": self.chunks,
-                    "dtype": self.dtype.str,
-                    "compressor": v2_compressor(codec),
-                    "fill_value": fill,
-                    "order": "C",
-                    "filters": None,
-                    "dimension_separator": "/" if nested else ".",
-                }
-            )
-        codecs = chunk_codecs(self.dtype, codec)
-        document = {
-            "zarr_format": 3,
-            "node_type": "array",
-            "shape": self.shape,
-            "data_type": self.dtype.name,
-            "chunk_grid": regular_grid(self.shards or self.chunks),
-            "chunk_key_encoding": {
-                "name": "default",
-                "configuration": {"separator": "/"},
-            },
-            "fill_value": fill,
-            "codecs": [shard_codec(self.chunks, codecs)] if self.shards else codecs,
-            "attributes": {},
-            "storage_transformers": [],
-        }
-        if len(self.names) == len(self.shape):
-            document["dimension_names"] = self.names
-        return "zarr.json", dump_document(document)
+            document |= {
+                "shape": self.shape,
+                "dtype": self.dtype.str,
+                "fill_value": fill,
+                "order": "C",
+                "dimension_separator": "/" if nested else ".",
+            }
+        else:
+            document |= {
+                "node_type": "array",
+                "shape": self.shape,
+                "data_type": self.dtype.name,
+                "chunk_key_encoding": {
+                    "name": "default",
+                    "configuration": {"separator": "/"},
+                },
+                "fill_value": fill,
+                "attributes": {},
+                "storage_transformers": [],
+            }
+            if len(self.names) == len(self.shape):
+                document["dimension_names"] = self.names
+        state_chunks(document, self.chunks, self.shards, self.dtype, codec)
+        return DOCUMENTS[document["zarr_format"]], dump_document(document)
+
+
+def state_chunks(
+    document: JSON,
+    chunks: Shape,
+    shards: Shape | None,
+    dtype: np.dtype[Any],
+    codec: JSON | None,
+) -> None:
+    """State in the document of an array how its voxels are cut and compressed.
+
+    Parameters
+    ----------
+    document
+        Of Zarr v2 or v3; changed in place.
+    chunks, shards, dtype
+        As of `NewArray`.
+    codec
+        A compressor as of Zarr v3; None for the codecs that the document has.
+    """
+    if document["zarr_format"] == 2:
+        document["chunks"] = chunks
+        if codec is not None:
+            document |= {"compressor": v2_compressor(codec), "filters": None}
+        return
+    codecs = inner_codecs(document) if codec is None else chunk_codecs(dtype, codec)
+    stored = list(shards or chunks)
+    document["chunk_grid"] = {
+        "name": "regular",
+        "configuration": {"chunk_shape": stored},
+    }
+    document["codecs"] = [shard_codec(chunks, codecs)] if shards else codecs
+
+
+def inner_codecs(document: JSON) -> list[JSON]:
+    """Return the codecs of chunks of Zarr v3, also where these are in shards."""
+    codecs = list(document["codecs"])
+    if name_of(codecs[0]) == "sharding_indexed":
+        codecs = list(configuration_of(codecs[0])["codecs"])
+    return codecs
 
 
 def usual_codec(dtype: np.dtype[Any], *, shuffle: bool) -> JSON:
@@ -164,11 +199,6 @@ def shard_codec(chunks: Shape, codecs: list[JSON]) -> JSON:
         "index_location": "end",
     }
     return {"name": "sharding_indexed", "configuration": configuration}
-
-
-def regular_grid(shape: Shape) -> JSON:
-    """Return the grid of stored objects of one shape."""
-    return {"name": "regular", "configuration": {"chunk_shape": list(shape)}}
 
 
 def shard_shape(shape: Shape, chunks: Shape, itemsize: int) -> Shape | None:

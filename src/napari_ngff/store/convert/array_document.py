@@ -14,13 +14,11 @@ from napari_ngff.metadata.version import V0_4, V0_5
 from napari_ngff.store.arrays.encoding import SHUFFLES
 from napari_ngff.store.arrays.new_array import (
     NewArray,
-    chunk_codecs,
     dump_document,
-    regular_grid,
-    shard_codec,
+    inner_codecs,
     shard_shape,
+    state_chunks,
     usual_codec,
-    v2_compressor,
 )
 from napari_ngff.store.arrays.parse_array import (
     IndirectError,
@@ -36,7 +34,8 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.arrays.chunk_layout import ArrayLayout, Shape
-    from napari_ngff.store.convert.selection import Storage
+    from napari_ngff.store.arrays.chunked_array import ChunkedArray
+    from napari_ngff.store.convert.request import ConversionRequest
     from napari_ngff.store.sources.source import Source
 
 COMPRESSORS = ("zstd", "gzip", "blosc")
@@ -90,6 +89,43 @@ class ArrayRegion:
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedLevel:
+    """An array of an image that is copied, or made again.
+
+    Attributes
+    ----------
+    path
+        Of the array in its group.
+    array
+        In the source.
+    axes
+        Their names.
+    is_label
+        Whether it has labels.
+    region
+        What is kept; of a level that is made again, all of its new shape.
+    finer
+        Path of the level that it is made from; "" where it is copied.
+    method
+        How it is made: mean, mode or nearest; "" where it is copied.
+    factors
+        Voxels of the finer level in one of its own, per axis.
+    stage
+        Number of levels that have to be there before.
+    """
+
+    path: str
+    array: ChunkedArray
+    axes: tuple[str, ...]
+    is_label: bool
+    region: ArrayRegion
+    finer: str = ""
+    method: str = ""
+    factors: Shape = ()
+    stage: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class ConvertedArray:
     """What is written for an array.
 
@@ -108,32 +144,6 @@ class ConvertedArray:
     joins_chunks: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayTarget:
-    """What an array is converted to.
-
-    Attributes
-    ----------
-    zarr_format
-        2 or 3.
-    names
-        Of the axes.
-    is_label
-        Whether it has labels.
-    is_updated
-        Whether the version changes: it gets what the new one demands, such as nested
-        folders of chunks (0.2) and names of dimensions (0.5).
-    is_new
-        Whether its voxels are computed, not copied.
-    """
-
-    zarr_format: int
-    names: tuple[str, ...]
-    is_label: bool
-    is_updated: bool
-    is_new: bool = False
-
-
 def read_documents(source: Source, path: str, zarr_format: int) -> dict[str, bytes]:
     """Read the documents of an array, by name."""
     names = ("zarr.json",) if zarr_format == 3 else (".zarray", ".zattrs")
@@ -143,10 +153,10 @@ def read_documents(source: Source, path: str, zarr_format: int) -> dict[str, byt
 
 def convert_array(
     documents: dict[str, bytes],
-    layout: ArrayLayout,
-    region: ArrayRegion,
-    target: ArrayTarget,
-    storage: Storage,
+    level: PlannedLevel,
+    request: ConversionRequest,
+    *,
+    updates: bool,
 ) -> ConvertedArray:
     """Choose how an array is stored.
 
@@ -154,14 +164,13 @@ def convert_array(
     ----------
     documents
         As of `read_documents`.
-    layout
-        Parsed from them.
-    region
-        What is kept of it.
-    target
-        What it is converted to.
-    storage
+    level
+        What becomes of the array.
+    request
         What is asked for.
+    updates
+        Whether the version changes: the array gets what the new one demands, such as
+        nested folders of chunks (0.2) and names of dimensions (0.5).
 
     Raises
     ------
@@ -170,44 +179,44 @@ def convert_array(
     UnsupportedError
         Where its voxels cannot be stored in that format.
     """
-    zarr_format = target.zarr_format
+    layout, region = level.array.layout, level.region
+    zarr_format = request.version.zarr_format
     raw = documents[DOCUMENTS[layout.zarr_format]]
     document = parse_json(raw)
     same = zarr_format == layout.zarr_format
     codec = _codec_of(document, layout)
     # Whether stored objects are chunks in the new format, too.
     keeps_bytes = (
-        storage.codec in (None, codec)
-        and not target.is_new
+        request.codec in (None, codec)
+        and not level.finer
         and (same or (codec is not None and layout.shards is None))
         and is_regular(document)
         and region.has_whole_units(layout.shards or layout.chunks, layout.shape)
     )
-    shape, names = region.shape, target.names
+    shape, names = region.shape, level.axes
+    asks_chunks = _differ(request.chunks, layout.chunks, layout, names)
     # Chunks that stay as they are may be put into shards.
     chunks_stay = (
         keeps_bytes
         and layout.shards is None
-        and not _differ(storage.chunks, layout.chunks, layout, names)
+        and not asks_chunks
         and (codec is not None or not _is_indirect(raw, layout.zarr_format))
     )
-    chunks = (
-        layout.chunks if chunks_stay else _choose_chunks(layout, shape, target, storage)
-    )
-    shards = _choose_shards(layout, chunks, shape, target, storage)
+    chunks = layout.chunks if chunks_stay else _choose_chunks(level, request)
+    shards = _choose_shards(level, chunks, request)
     joins = chunks_stay and shards is not None
     # Whether other chunks or shards are asked for.
     asks = (
-        _differ(storage.chunks, layout.chunks, layout, names)
-        or _differ(storage.shards, layout.shards, layout, names)
+        asks_chunks
+        or _differ(request.shards, layout.shards, layout, names)
         or (
-            storage.auto_shards
+            request.auto_shards
             and layout.shards is None
             and shard_shape(shape, layout.chunks, layout.dtype.itemsize) is not None
         )
     )
     stays = keeps_bytes and not joins and not asks
-    changes = _complete_document(document, layout, target)
+    changes = _complete_document(document, layout, names) if updates and same else {}
     if stays and same and region.is_whole(layout.shape) and not changes:
         return ConvertedArray(documents, True)
     if stays:
@@ -217,41 +226,58 @@ def convert_array(
         raise UnsupportedError(msg, remedy="Keep the version, and convert all of it.")
     if same:
         grid = None if stays else (chunks, shards)
-        edited = _edit_document(raw, layout, shape, grid, storage.codec)
-        like = dump_like(raw.decode(), edited | changes)
-        edited_document = {DOCUMENTS[zarr_format]: like.encode()}
-        return ConvertedArray(documents | edited_document, stays, joins)
-    new = NewArray(
-        shape,
-        chunks,
-        layout.dtype,
-        names,
-        shards,
-        not target.is_label,
-        codec if stays or joins or storage.codec is None else storage.codec,
-        layout.fill_value,
-    )
-    name, text = new.make_document(V0_4 if zarr_format == 2 else V0_5)
-    made = {name: text}
-    extra = document.get("attributes") or parse_json(documents.get(".zattrs") or b"{}")
-    if zarr_format == 3:
-        made[name] = dump_document(parse_json(text) | {"attributes": extra})
-    elif extra:
-        made[".zattrs"] = dump_document(extra)
+        edited = _edit_document(raw, level, grid, request.codec) | changes
+        text = dump_like(raw.decode(), edited).encode()
+        return ConvertedArray(documents | {DOCUMENTS[zarr_format]: text}, stays, joins)
+    if not (stays or joins) and request.codec is not None:
+        codec = request.codec
+    fill, shuffle = layout.fill_value, not level.is_label
+    new = NewArray(shape, chunks, layout.dtype, names, shards, shuffle, codec, fill)
+    made = _make_documents(new, zarr_format, documents, document)
     return ConvertedArray(made, stays, joins)
 
 
+def _edit_document(
+    raw: bytes,
+    level: PlannedLevel,
+    grid: tuple[Shape, Shape | None] | None,
+    codec: JSON | None,
+) -> JSON:
+    """Change only what differs; all other keys stay. `grid` is None where that does."""
+    document: JSON = parse_json(raw)
+    layout = level.array.layout
+    document["shape"] = list(level.region.shape)
+    if layout.zarr_format == 2 and document.get("dimension_separator") is None:
+        document["dimension_separator"] = "/" if grid else "."
+    if grid:
+        if codec is None and _is_indirect(raw, layout.zarr_format):
+            codec = usual_codec(layout.dtype, shuffle=True)
+        state_chunks(document, *grid, layout.dtype, codec)
+    return document
+
+
+def _make_documents(
+    new: NewArray, zarr_format: int, documents: dict[str, bytes], document: JSON
+) -> dict[str, bytes]:
+    """Make the documents of an array in the other format, with its attributes."""
+    name, text = new.make_document(V0_4 if zarr_format == 2 else V0_5)
+    extra = document.get("attributes") or parse_json(documents.get(".zattrs") or b"{}")
+    if zarr_format == 3:
+        text = dump_document(parse_json(text) | {"attributes": extra})
+    elif extra:
+        return {name: text, ".zattrs": dump_document(extra)}
+    return {name: text}
+
+
 def _complete_document(
-    document: JSON, layout: ArrayLayout, target: ArrayTarget
+    document: JSON, layout: ArrayLayout, names: tuple[str, ...]
 ) -> JSON:
     """Return what another version demands of the document of an array."""
-    changes: JSON = {}
-    if target.is_updated and target.zarr_format == 2 and layout.keys.separator != "/":
-        changes["dimension_separator"] = "/"
-    lacks = len(target.names) == len(layout.shape) and "dimension_names" not in document
-    if target.is_updated and target.zarr_format == 3 and lacks:
-        changes["dimension_names"] = list(target.names)
-    return changes
+    if layout.zarr_format == 2:
+        return {} if layout.keys.separator == "/" else {"dimension_separator": "/"}
+    if len(names) != len(layout.shape) or "dimension_names" in document:
+        return {}
+    return {"dimension_names": list(names)}
 
 
 def is_regular(document: JSON) -> bool:
@@ -276,39 +302,39 @@ def _differ(
     return False
 
 
-def _choose_chunks(
-    layout: ArrayLayout, shape: Shape, target: ArrayTarget, storage: Storage
-) -> Shape:
-    wanted = dict(storage.chunks)
+def _axis_names(level: PlannedLevel) -> tuple[str, ...]:
+    """Return a name for each axis of an array; "" where it has other axes."""
+    ndim = level.array.ndim
+    return level.axes if len(level.axes) == ndim else ("",) * ndim
+
+
+def _choose_chunks(level: PlannedLevel, request: ConversionRequest) -> Shape:
+    wanted = dict(request.chunks)
+    sizes = zip(level.array.chunks, level.region.shape, strict=True)
     return tuple(
         min(wanted.get(name, length), max(n, 1))
-        for name, length, n in zip(
-            _pad(target.names, shape), layout.chunks, shape, strict=True
-        )
+        for name, (length, n) in zip(_axis_names(level), sizes, strict=True)
     )
 
 
 def _choose_shards(
-    layout: ArrayLayout,
-    chunks: Shape,
-    shape: Shape,
-    target: ArrayTarget,
-    storage: Storage,
+    level: PlannedLevel, chunks: Shape, request: ConversionRequest
 ) -> Shape | None:
-    asked = dict(storage.shards)
-    if target.zarr_format == 2:
-        if asked or storage.auto_shards:
+    layout, shape = level.array.layout, level.region.shape
+    asked = dict(request.shards)
+    if request.version.zarr_format == 2:
+        if asked or request.auto_shards:
             msg = "OME-Zarr 0.4 has no shards: convert to 0.5, or leave --shards out."
             raise OptionError(msg, "shards")
         return None
-    if storage.auto_shards or (storage.adds_shards and layout.shards is None):
+    if request.auto_shards or (request.adds_shards and layout.shards is None):
         return shard_shape(shape, chunks, layout.dtype.itemsize)
-    if layout.shards is None and not asked.keys() & set(target.names):
+    if layout.shards is None and not asked.keys() & set(level.axes):
         return None
     shards = []
     stored = layout.shards or layout.chunks
     for name, length, old, n in zip(
-        _pad(target.names, shape), chunks, stored, shape, strict=True
+        _axis_names(level), chunks, stored, shape, strict=True
     ):
         most = length * -(-n // length)
         given = asked.get(name)
@@ -322,11 +348,6 @@ def _choose_shards(
     return tuple(shards)
 
 
-def _pad(names: tuple[str, ...], shape: Shape) -> tuple[str, ...]:
-    """Return a name for each axis."""
-    return names if len(names) == len(shape) else ("",) * len(shape)
-
-
 def _codec_of(document: JSON, layout: ArrayLayout) -> JSON | None:
     """Return the compressor of chunks as of Zarr v3; None where both have none such."""
     order = [axis for axis in layout.order if layout.chunks[axis] > 1]
@@ -337,9 +358,7 @@ def _codec_of(document: JSON, layout: ArrayLayout) -> JSON | None:
             if document.get("filters"):
                 return None
             return _from_numcodecs(document.get("compressor"), layout.dtype)
-        codecs = list(document["codecs"])
-        if name_of(codecs[0]) == "sharding_indexed":
-            codecs = list(configuration_of(codecs[0])["codecs"])
+        codecs = inner_codecs(document)
         if name_of(codecs[0]) != "bytes" or len(codecs) > 2:
             return None
         if len(codecs) == 1:
@@ -380,33 +399,3 @@ def _is_indirect(raw: bytes, zarr_format: Literal[2, 3]) -> bool:
     except IndirectError:
         return True
     return False
-
-
-def _edit_document(
-    raw: bytes,
-    layout: ArrayLayout,
-    shape: Shape,
-    grid: tuple[Shape, Shape | None] | None,
-    codec: JSON | None,
-) -> JSON:
-    """Change only what differs; all other keys stay. `grid` is None where that does."""
-    document = parse_json(raw)
-    if codec is None and grid and _is_indirect(raw, layout.zarr_format):
-        codec = usual_codec(layout.dtype, shuffle=True)
-    document["shape"] = list(shape)
-    if layout.zarr_format == 2:
-        document["chunks"] = grid[0] if grid else layout.chunks
-        if codec is not None:
-            document |= {"compressor": v2_compressor(codec), "filters": None}
-        if document.get("dimension_separator") is None:
-            document["dimension_separator"] = "/" if grid else "."
-    elif grid:
-        chunks, shards = grid
-        document["chunk_grid"] = regular_grid(shards or chunks)
-        codecs = document["codecs"]
-        if layout.shards is not None:
-            codecs = configuration_of(codecs[0])["codecs"]
-        if codec is not None:
-            codecs = chunk_codecs(layout.dtype, codec)
-        document["codecs"] = [shard_codec(chunks, codecs)] if shards else codecs
-    return document  # type: ignore[no-any-return]

@@ -6,7 +6,7 @@ from array import array
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from napari_ngff.errors import (
     ConflictError,
@@ -14,17 +14,14 @@ from napari_ngff.errors import (
     OptionError,
     UnsupportedError,
 )
-from napari_ngff.metadata.version import V0_4, V0_5, V0_6, Version
 from napari_ngff.store.convert.array_task import DocumentTask, sharing_sources
-from napari_ngff.store.convert.conversion_plan import (
-    ConversionPlan,
+from napari_ngff.store.convert.conversion_plan import ConversionPlan, read_task
+from napari_ngff.store.convert.request import (
     ConversionRequest,
-    read_task,
+    ConvertOptions,
+    read_request,
 )
-from napari_ngff.store.convert.selection import Selection, Storage
-from napari_ngff.store.convert.source_state import (
-    find_changed_key,
-)
+from napari_ngff.store.convert.source_state import find_changed_key
 from napari_ngff.store.convert.unit_runner import run_units
 from napari_ngff.store.convert.work_unit import WorkUnit, run_unit, source_keys
 from napari_ngff.store.hierarchy.location import is_url
@@ -39,73 +36,16 @@ from napari_ngff.store.write.new_objects import is_bucket, put_object
 from napari_ngff.store.write.partial_folder import PartialFolder, Unfinished, UnitRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator
 
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.sources.source import Revision
-
-TARGETS = (V0_4, V0_5, V0_6)
-"""Versions that a conversion writes."""
-
-UNREADABLE = ("stop", "skip")
 
 MOST_PROBLEMS = 1000
 """Texts of problems that a result has at most."""
 
 MOST_NAMED = 5
 """Changed files that a message names."""
-
-
-class ConvertOptions(TypedDict, total=False):
-    """What a conversion is asked to do; see `napari_ngff.convert`."""
-
-    to_version: str
-    chunks: str | Mapping[str, int] | None
-    shards: str | Mapping[str, int] | None
-    codec: str | None
-    crop: str | Mapping[str, Any] | None
-    levels: str | Sequence[Any] | None
-    channels: str | Sequence[Any] | None
-    wells: str | Sequence[Any] | None
-    overwrite: bool
-    resume: bool
-    unreadable: str
-    follow_links: bool
-
-
-def read_request(options: ConvertOptions) -> ConversionRequest:
-    """Read what is asked for.
-
-    Raises
-    ------
-    TypeError
-        Where there is no such option.
-    ValueError
-        Where something has another form.
-    """
-    unknown = sorted(options.keys() - ConvertOptions.__annotations__.keys())
-    if unknown:
-        raise TypeError(f"convert() has no option {', '.join(unknown)}.")
-    version = options.get("to_version", V0_5)
-    if version not in TARGETS:
-        raise OptionError(
-            f"Cannot convert to OME-Zarr {version!r}: choose one of"
-            f" {', '.join(TARGETS)}.",
-            "to_version",
-        )
-    if options.get("unreadable", "stop") not in UNREADABLE:
-        text = f"Unreadable chunks: choose one of {', '.join(UNREADABLE)}."
-        raise OptionError(text, "unreadable")
-    storage = Storage.from_words(
-        options.get("chunks"), options.get("shards"), options.get("codec")
-    )
-    selection = Selection.from_words(
-        options.get("crop"),
-        options.get("levels"),
-        options.get("channels"),
-        options.get("wells"),
-    )
-    return ConversionRequest(Version(version), storage, selection)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,47 +90,6 @@ class ConversionStep:
     phase: str
     done: int = 0
     total: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ConversionRun:
-    """How a conversion runs.
-
-    Attributes
-    ----------
-    overwrite
-        Whether to replace the target.
-    resume
-        Whether to continue a conversion that was stopped; None for one with equal
-        settings.
-    skips
-        Whether chunks that cannot be read are left out; otherwise they stop it.
-    follows_links
-        Whether links may lead out of the source.
-    scheduler
-        See `run_units`.
-    progress
-        Called with the bytes of voxels that are done, and their total. An error that it
-        raises stops the conversion.
-    follow
-        Called often with what is done now; an error that it raises stops, too.
-    how_to_resume
-        End of the text of an error, after which finished parts stay.
-    """
-
-    overwrite: bool = False
-    resume: bool | None = False
-    skips: bool = False
-    follows_links: bool = False
-    scheduler: Any = None
-    progress: Callable[[int, int], None] | None = None
-    follow: Callable[[ConversionStep], None] | None = None
-    how_to_resume: str = "--resume continues"
-
-    def report_step(self, phase: str, done: int = 0, total: int = 0) -> None:
-        """Report a step to who follows."""
-        if self.follow is not None:
-            self.follow(ConversionStep(phase, done, total))
 
 
 def convert(
@@ -249,17 +148,11 @@ def convert(
     OMEZarrError, OSError
         Where reading or writing fails.
     """
-    run = ConversionRun(
-        options.get("overwrite", False),
-        options.get("resume", False),
-        options.get("unreadable") == "skip",
-        options.get("follow_links", False),
-        scheduler,
-        progress,
-    )
     node = open_node(source)
     try:
-        return convert_hierarchy(node, target, read_request(options), run)
+        return convert_hierarchy(
+            node, target, options, scheduler=scheduler, progress=progress
+        )
     finally:
         if isinstance(source, str | PurePath):
             # Not when the last thread lets go of it: who called deletes the file now.
@@ -267,7 +160,13 @@ def convert(
 
 
 def convert_hierarchy(
-    node: Node, target: str | Path, request: ConversionRequest, run: ConversionRun
+    node: Node,
+    target: str | Path,
+    options: ConvertOptions,
+    *,
+    scheduler: Any = None,
+    progress: Callable[[int, int], None] | None = None,
+    follow: Callable[[ConversionStep], None] | None = None,
 ) -> ConversionResult:
     """Convert a group and all that is below it.
 
@@ -279,8 +178,11 @@ def convert_hierarchy(
         What becomes the root.
     target
         Folder, ``.ozx`` file, or address of S3.
-    request, run
-        What is asked for.
+    options, scheduler, progress
+        As of `convert`. ``resume`` may be None: a conversion with equal settings is
+        continued.
+    follow
+        Called often with what is done now; an error that it raises stops.
 
     Raises
     ------
@@ -288,31 +190,34 @@ def convert_hierarchy(
         As `convert`.
     """
     target = find_target(target)
-    request = fit_request(node, target, request)
-    if not run.follows_links:
+    request = fit_request(node, target, read_request(options))
+    if not options.get("follow_links"):
         node = without_links(node)
+    skips = options.get("unreadable") == "skip"
     settings = {
         # Changed with the lines of plans: those of older versions are not continued.
-        "plan": 2,
+        "plan": 3,
         "source": str(node),
-        "version": request.version,
-        "storage": asdict(request.storage),
-        "selection": asdict(request.selection),
-        "skips": run.skips,
+        "request": asdict(request),
+        "skips": skips,
     }
-    resumes = run.resume
+    resumes, how = options.get("resume", False), "--resume continues"
     if resumes is None:
+        how = "converting to the same name again continues"
         found = PartialFolder(target, settings, overwrite=False, resume=True).look()
         resumes = found is Unfinished.SAME
-    folder = PartialFolder(target, settings, overwrite=run.overwrite, resume=resumes)
+    overwrites = options.get("overwrite", False)
+    folder = PartialFolder(target, settings, overwrite=overwrites, resume=resumes)
+    run = ConversionRun(node, folder, request, skips, scheduler)
+    run.progress, run.follow = progress, follow
     with folder, sharing_sources():
-        problems, notes = _plan(node, request, folder, run)
+        problems, notes = run.plan()
         try:
             folder.put_drafts()
-            result = _finish(node, folder, run, problems)
+            result = run.finish(problems)
             return replace(result, notes=notes)
         except BaseException as error:
-            note = f"Finished parts stay in {folder.path}; {run.how_to_resume}."
+            note = f"Finished parts stay in {folder.path}; {how}."
             if isinstance(error, OMEZarrError):
                 error.remedy = f"{error.remedy} {note}".lstrip()
             else:
@@ -338,10 +243,8 @@ def fit_request(
     if request.version.zarr_format == 2:
         text = "An .ozx file needs OME-Zarr 0.5 or newer."
         raise OptionError(text, "to_version")
-    if request.storage.auto_shards is False:
-        return request
     # RFC-9: they SHOULD be used, to have fewer entries.
-    return replace(request, storage=replace(request.storage, adds_shards=True))
+    return replace(request, adds_shards=request.auto_shards is not False)
 
 
 def find_target(target: str | Path) -> Path | str:
@@ -383,142 +286,156 @@ def are_nested(one: PurePath, other: PurePath) -> bool:
     return one.is_relative_to(other) or other.is_relative_to(one)
 
 
-def _plan(
-    node: Node, request: ConversionRequest, folder: PartialFolder, run: ConversionRun
-) -> tuple[list[str], tuple[str, ...]]:
-    """Write the plan; returns problems and notes. An error removes the folder."""
-    if folder.continues:
-        return [], ()
-    plan = ConversionPlan(
-        node,
-        request,
-        folder.drafts,
-        lambda key, data: put_object(folder.drafts, key, (data,)),
-    )
+@dataclass(slots=True)
+class ConversionRun:
+    """A conversion that runs.
 
-    def dump_tasks() -> Iterator[JSON]:
-        for number, task in enumerate(plan.list_tasks()):
-            run.report_step("plan", number)
-            yield asdict(task)
-
-    try:
-        folder.write_plan(dump_tasks())
-        folder.finish_plan(plan.root)
-        return plan.problems, plan.list_notes()
-    except BaseException:
-        # Nothing is done yet that could be continued.
-        folder.remove()
-        raise
-
-
-def _list_units(
-    node: Node, folder: PartialFolder, run: ConversionRun, stage: int | None = None
-) -> Iterator[WorkUnit]:
-    """List the units of a plan, or those of one stage."""
-    number = 0
-    for task in map(read_task, folder.read_plan()):
-        if stage not in (None, task.stage):
-            number += task.count
-            continue
-        for index in range(task.count):
-            yield WorkUnit(
-                folder.token,
-                number,
-                node.location.source,
-                folder.root,
-                task,
-                index,
-                skips=run.skips,
-            )
-            number += 1
-
-
-def _measure_plan(folder: PartialFolder) -> tuple[int, int, int]:
-    """Return the number of units, the bytes of all voxels, and the last stage."""
-    units = total = last = 0
-    for task in map(read_task, folder.read_plan()):
-        units += task.count
-        total += task.nbytes
-        last = max(last, task.stage)
-    return units, total, last
-
-
-def _finish(
-    node: Node, folder: PartialFolder, run: ConversionRun, problems: list[str]
-) -> ConversionResult:
-    units, total, last = _measure_plan(folder)
-    done = pieces = 0
-    archive = node.location.source.find_file(None)
-
-    def note_unit(unit: WorkUnit, record: UnitRecord) -> None:
-        nonlocal done, pieces
-        if record != unit.done:
-            folder.note_unit(unit.number, record)
-        problems.extend(record.problems)
-        del problems[MOST_PROBLEMS:]
-        done, pieces = done + unit.nbytes, pieces + 1
-        run.report_step("convert", pieces, units)
-        if run.progress is not None:
-            run.progress(done, total)
-
-    run.report_step("convert", 0, units)
-
-    for stage in range(last + 1):
-        waiting = _list_units(node, folder, run, stage)
-        if folder.continues:
-            waiting = (replace(u, done=folder.find_unit(u.number)) for u in waiting)
-        run_units(waiting, run_unit, note_unit, run.scheduler)
-    _compare_source(node, folder, run, archive, units)
-    folder.place_hierarchy(partial(run.report_step, "pack"))
-    return ConversionResult(folder.target, units, total, tuple(problems))
-
-
-def _compare_source(
-    node: Node,
-    folder: PartialFolder,
-    run: ConversionRun,
-    archive: Revision | None,
-    units: int,
-) -> None:
-    """Find out whether the source changed after it was read.
-
-    Raises
-    ------
-    ConflictError
-        Where it did; its units count as unfinished then.
+    Attributes
+    ----------
+    node
+        What becomes the root.
+    folder
+        Where the new hierarchy is made.
+    request
+        What is asked for.
+    skips
+        Whether chunks that cannot be read are left out; otherwise they stop it.
+    scheduler
+        See `run_units`.
+    progress, follow
+        See `convert_hierarchy`.
     """
-    changed: list[str] = []
-    count = compared = 0
 
-    def compare_unit(unit: WorkUnit, record: UnitRecord) -> None:
-        nonlocal count, compared
-        compared += 1
-        run.report_step("compare", compared, units)
-        noted = folder.find_unit(unit.number)
-        if noted is None or noted.seen == record.seen:
-            return
-        count += 1
-        if len(changed) < MOST_NAMED:
-            before = array("I", folder.read_states(unit.number))
-            now = array("I", record.states)
-            key = find_changed_key(before, now, source_keys(unit))
-            changed.append(f"{node.location.source.name}/{key}")
-        folder.forget_unit(unit.number)
-        if isinstance(unit.task, DocumentTask):
-            folder.forget_plan()
+    node: Node
+    folder: PartialFolder
+    request: ConversionRequest
+    skips: bool
+    scheduler: Any
+    progress: Callable[[int, int], None] | None = None
+    follow: Callable[[ConversionStep], None] | None = None
 
-    looking = (replace(unit, looks=True) for unit in _list_units(node, folder, run))
-    run_units(looking, run_unit, compare_unit, run.scheduler)
-    if archive != node.location.source.find_file(archive):
-        count += 1
-        changed.append(node.location.source.name)
-    if count:
-        names = ", ".join(changed) + (" and others" if count > len(changed) else "")
-        verb = "was" if count == 1 else "were"
-        raise ConflictError(
-            f"{names} {verb} changed while {node} was converted.",
-            remedy="Convert it again when nothing writes there.",
+    def report_step(self, phase: str, done: int = 0, total: int = 0) -> None:
+        """Report a step to who follows."""
+        if self.follow is not None:
+            self.follow(ConversionStep(phase, done, total))
+
+    def plan(self) -> tuple[list[str], tuple[str, ...]]:
+        """Write the plan; returns problems and notes. An error removes the folder."""
+        folder = self.folder
+        if folder.continues:
+            return [], ()
+        plan = ConversionPlan(
+            self.node,
+            self.request,
+            lambda key, data: put_object(folder.drafts, key, (data,)),
         )
+
+        def dump_tasks() -> Iterator[JSON]:
+            for number, task in enumerate(plan.list_tasks()):
+                self.report_step("plan", number)
+                yield asdict(task)
+
+        try:
+            folder.write_plan(dump_tasks())
+            folder.finish_plan(plan.root)
+            return plan.problems, plan.list_notes()
+        except BaseException:
+            # Nothing is done yet that could be continued.
+            folder.remove()
+            raise
+
+    def list_units(self, stage: int | None = None) -> Iterator[WorkUnit]:
+        """List the units of the plan, or those of one stage."""
+        number, folder = 0, self.folder
+        source = self.node.location.source
+        for task in map(read_task, folder.read_plan()):
+            if stage not in (None, task.stage):
+                number += task.count
+                continue
+            for index in range(task.count):
+                yield WorkUnit(
+                    folder.token,
+                    number,
+                    source,
+                    folder.root,
+                    task,
+                    index,
+                    skips=self.skips,
+                )
+                number += 1
+
+    def finish(self, problems: list[str]) -> ConversionResult:
+        """Do all units, and give the hierarchy its name."""
+        folder, source = self.folder, self.node.location.source
+        units = total = last = 0
+        for task in map(read_task, folder.read_plan()):
+            units, total = units + task.count, total + task.nbytes
+            last = max(last, task.stage)
+        done = pieces = 0
+        archive = source.find_file(None)
+
+        def note_unit(unit: WorkUnit, record: UnitRecord) -> None:
+            nonlocal done, pieces
+            if record != unit.done:
+                folder.note_unit(unit.number, record)
+            problems.extend(record.problems)
+            del problems[MOST_PROBLEMS:]
+            done, pieces = done + unit.nbytes, pieces + 1
+            self.report_step("convert", pieces, units)
+            if self.progress is not None:
+                self.progress(done, total)
+
+        self.report_step("convert", 0, units)
+        for stage in range(last + 1):
+            waiting = self.list_units(stage)
+            if folder.continues:
+                waiting = (replace(u, done=folder.find_unit(u.number)) for u in waiting)
+            run_units(waiting, run_unit, note_unit, self.scheduler)
+        self.compare_source(archive, units)
+        folder.place_hierarchy(partial(self.report_step, "pack"))
+        return ConversionResult(folder.target, units, total, tuple(problems))
+
+    def compare_source(self, archive: Revision | None, units: int) -> None:
+        """Find out whether the source changed after it was read.
+
+        Raises
+        ------
+        ConflictError
+            Where it did; its units count as unfinished then.
+        """
+        folder, source = self.folder, self.node.location.source
+        changed: list[str] = []
+        count = compared = 0
+
+        def compare_unit(unit: WorkUnit, record: UnitRecord) -> None:
+            nonlocal count, compared
+            compared += 1
+            self.report_step("compare", compared, units)
+            noted = folder.find_unit(unit.number)
+            if noted is None or noted.seen == record.seen:
+                return
+            count += 1
+            if len(changed) < MOST_NAMED:
+                before = array("I", folder.read_states(unit.number))
+                now = array("I", record.states)
+                key = find_changed_key(before, now, source_keys(unit))
+                changed.append(f"{source.name}/{key}")
+            folder.forget_unit(unit.number)
+            if isinstance(unit.task, DocumentTask):
+                folder.forget_plan()
+
+        looking = (replace(unit, looks=True) for unit in self.list_units())
+        run_units(looking, run_unit, compare_unit, self.scheduler)
+        if archive != source.find_file(archive):
+            count += 1
+            changed.append(source.name)
+        if count:
+            names = ", ".join(changed) + (" and others" if count > len(changed) else "")
+            verb = "was" if count == 1 else "were"
+            raise ConflictError(
+                f"{names} {verb} changed while {self.node} was converted.",
+                remedy="Convert it again when nothing writes there.",
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -566,10 +483,10 @@ def run_conversion(
     """
     for address, login in call.logins:
         set_login(address, login)
-    resuming = "converting to the same name again continues"
-    run = ConversionRun(resume=None, follow=follow, how_to_resume=resuming)
-    request = read_request(call.options)
-    return convert_hierarchy(open_node(call.source), call.target, request, run)
+    options = call.options | {"resume": None}
+    return convert_hierarchy(
+        open_node(call.source), call.target, options, follow=follow
+    )
 
 
 def has_unfinished(target: str) -> bool:

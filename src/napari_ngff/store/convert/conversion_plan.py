@@ -23,13 +23,13 @@ from napari_ngff.errors import (
 )
 from napari_ngff.metadata.model import JSON, GroupMetadata, PlateMetadata
 from napari_ngff.metadata.version import Version
-from napari_ngff.store.arrays.chunked_array import open_array
+from napari_ngff.store.arrays.chunked_array import make_array
 from napari_ngff.store.arrays.new_array import group_documents
 from napari_ngff.store.arrays.stored_objects import DOCUMENTS, join_key
 from napari_ngff.store.check.branches import VECTORS, branches_of, parameters_of
 from napari_ngff.store.convert.array_document import (
     ArrayRegion,
-    ArrayTarget,
+    PlannedLevel,
     convert_array,
     is_regular,
     read_documents,
@@ -43,7 +43,6 @@ from napari_ngff.store.convert.array_task import (
 from napari_ngff.store.convert.image_plan import (
     CroppedImage,
     ImagePlan,
-    PlannedLevel,
     plan_image,
 )
 from napari_ngff.store.convert.new_attributes import (
@@ -51,12 +50,11 @@ from napari_ngff.store.convert.new_attributes import (
     complete_label_lists,
     convert_attributes,
 )
-from napari_ngff.store.convert.selection import Selection, Storage
+from napari_ngff.store.convert.request import ConversionRequest
 from napari_ngff.store.convert.source_state import DocumentLog
 from napari_ngff.store.hierarchy.location import Location, note_beside
 from napari_ngff.store.hierarchy.node import Node, read_node
 from napari_ngff.store.limits import dump_like, parse_json
-from napari_ngff.store.write.new_objects import target_source
 from napari_ngff.store.write.writer_token import is_aside
 
 GROUP_DOCUMENTS = ("zarr.json", ".zgroup", ".zattrs", ".zmetadata")
@@ -66,25 +64,6 @@ TABLES = "tables"
 
 AT_ONCE = 256
 """Unknown objects of one unit."""
-
-
-@dataclass(frozen=True, slots=True)
-class ConversionRequest:
-    """What a conversion is asked to do.
-
-    Attributes
-    ----------
-    version
-        Of the result.
-    storage
-        How arrays are stored.
-    selection
-        What is kept.
-    """
-
-    version: Version
-    storage: Storage
-    selection: Selection
 
 
 @dataclass(slots=True)
@@ -97,10 +76,9 @@ class ConversionPlan:
         The group that becomes the root.
     request
         What is asked for.
-    target
-        Folder of the documents.
     put
-        Writes one there.
+        Gets the key and the text of each document of the new hierarchy, but those of
+        its root.
 
     Attributes
     ----------
@@ -118,7 +96,6 @@ class ConversionPlan:
 
     node: Node
     request: ConversionRequest
-    target: str
     put: Callable[[str, bytes], None]
     root: dict[str, bytes] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -140,21 +117,19 @@ class ConversionPlan:
             self.node = read_node(where, self.node.zarr_format)
         except NodeNotFoundError:  # a row of a plate without documents
             self.node = replace(self.node, location=where)
-        selection = self.request.selection
-        for task in self._visit_group(self.node, "", None, selection):
+        for task in self._visit_group(self.node, "", None, self.request):
             yield task
             if len(log.sums) >= AT_ONCE:
                 yield _note_documents(log)
         while log.sums:
             yield _note_documents(log)
         self._require_axes()
-        if self.request.selection.wells is not None and not self.has_plate:
+        if self.request.wells is not None and not self.has_plate:
             raise OptionError(f"{self.node} is not a plate, and has no wells.", "wells")
 
     def _require_axes(self) -> None:
-        storage = self.request.storage
-        for option, lengths in ("chunks", storage.chunks), ("shards", storage.shards):
-            for name, _ in lengths:
+        for option in ("chunks", "shards"):
+            for name, _ in getattr(self.request, option):
                 if self.axes and name not in self.axes:
                     names = ", ".join(sorted(self.axes))
                     text = f"No image has an axis {name!r}, only {names}."
@@ -173,18 +148,24 @@ class ConversionPlan:
 
     # --- groups
 
-    def _note_crop(self, node: Node, plan: ImagePlan, selection: Selection) -> None:
+    def _note_crop(
+        self, node: Node, plan: ImagePlan, request: ConversionRequest
+    ) -> None:
         sizes = {name: size for name, (_, _, size) in plan.cropped.axes.items()}
         ends = [
             f"{sizes[name]} voxels along {name}"
-            for name, _, stop in selection.crop
+            for name, _, stop in request.crop
             if stop is not None and stop > sizes[name]
         ]
         if ends:
             self.beyond.append(f"{node}, which has {' and '.join(ends)}")
 
     def _visit_group(
-        self, node: Node, path: str, image: CroppedImage | None, selection: Selection
+        self,
+        node: Node,
+        path: str,
+        image: CroppedImage | None,
+        request: ConversionRequest,
     ) -> Iterator[ArrayTask | CopyTask]:
         """Plan a group and those below it; `image` is what labels belong to."""
         claimed: list[str] = []
@@ -192,11 +173,11 @@ class ConversionPlan:
         tasks: list[ArrayTask | CopyTask] = []
         cropped = image
         if node.metadata.image is not None:
-            plan = plan_image(node, selection, image)
+            plan = plan_image(node, request, image)
             change, cropped = plan.change, plan.cropped
             if image is None:
                 self.axes.update(plan.cropped.axes)
-                self._note_crop(node, plan, selection)
+                self._note_crop(node, plan, request)
             claimed += plan.claimed
             tasks = self._plan_levels(node, path, plan)
         if node.metadata.plate is not None:
@@ -212,9 +193,7 @@ class ConversionPlan:
                 change = replace(change, labels=listed or node.metadata.labels)
         self._put_group(node, path, change)
         yield from tasks
-        yield from self._visit_branches(
-            node, path, (change, cropped), claimed, selection
-        )
+        yield from self._visit_branches(node, path, (change, cropped), claimed, request)
         yield from self._visit_tables(node, path, claimed)
         yield from self._copy_unknown(node.location, path, claimed)
 
@@ -224,7 +203,7 @@ class ConversionPlan:
         path: str,
         around: tuple[GroupChange, CroppedImage | None],
         claimed: list[str],
-        selection: Selection,
+        request: ConversionRequest,
     ) -> Iterator[ArrayTask | CopyTask]:
         """Plan the groups that a group names; `claimed` gets their paths."""
         change, cropped = around
@@ -253,11 +232,12 @@ class ConversionPlan:
             claimed.append(branch)
             if is_field:
                 # Fields of vectors have pixels of their own: no crop is meant for them.
-                yield from self._visit_group(child, below, None, Selection())
+                whole = request.without_selection()
+                yield from self._visit_group(child, below, None, whole)
             else:
                 labelled = branch == "labels" or node.metadata.labels
                 image = cropped if labelled else None
-                yield from self._visit_group(child, below, image, selection)
+                yield from self._visit_group(child, below, image, request)
 
     def _put_between(self, node: Node, path: str, known: Sequence[str]) -> None:
         """Write the documents of groups between a group and those that it names."""
@@ -285,12 +265,12 @@ class ConversionPlan:
             return None
 
     def _choose_wells(self, node: Node, plate: PlateMetadata) -> frozenset[str] | None:
-        if self.request.selection.wells is None:
+        if self.request.wells is None:
             return None
-        has = self.request.selection.has_well
+        has = self.request.has_well
         chosen = frozenset(well.path for well in plate.wells if has(plate, well))
         if not chosen:
-            words = ", ".join(self.request.selection.wells)
+            words = ", ".join(self.request.wells)
             raise OptionError(f"{node} has no wells {words}.", "wells")
         return chosen
 
@@ -338,27 +318,20 @@ class ConversionPlan:
         array, path = level.array, join_key(above, level.path)
         source = array.source
         documents = read_documents(source, array.path, array.zarr_format)
-        version, storage = self.request.version, self.request.storage
+        version = self.request.version
         if (
             not is_regular(parse_json(documents[DOCUMENTS[array.zarr_format]]))
             and version.zarr_format == array.zarr_format
             and level.region.is_whole(array.shape)
-            and not storage.changes_arrays
+            and not self.request.changes_arrays
         ):
             return list(self._copy_below(Location(source, array.path), path))
-        target = ArrayTarget(
-            version.zarr_format,
-            level.axes,
-            level.is_label,
-            node.metadata.version != version,
-            bool(level.finer),
-        )
-        converted = convert_array(
-            documents, array.layout, level.region, target, storage
-        )
+        updates = node.metadata.version != version
+        converted = convert_array(documents, level, self.request, updates=updates)
         for name, data in converted.documents.items():
             self.put(join_key(path, name), data)
-        new = open_array(target_source(self.target), path, version.zarr_format)
+        raw = converted.documents[DOCUMENTS[version.zarr_format]]
+        new = make_array(source, path, version.zarr_format, raw)
         copies = converted.keeps_chunks or converted.joins_chunks
         if not copies and not new.direct:
             msg = f"{source.name}/{array.path} cannot be encoded."
@@ -462,8 +435,8 @@ class ConversionPlan:
 def read_table(node: Node, name: str, version: str) -> dict[str, bytes]:
     """Read a table of an image as a conversion writes it: path -> content."""
     files: dict[str, bytes] = {}
-    request = ConversionRequest(Version(version), Storage(), Selection())
-    plan = ConversionPlan(node, request, "", files.__setitem__)
+    request = ConversionRequest(Version(version))
+    plan = ConversionPlan(node, request, files.__setitem__)
     table, path = node.child(join_key(TABLES, name)), join_key(TABLES, name)
     tasks = plan._copy_below(table.location, path)
     differs = request.version.zarr_format != node.zarr_format

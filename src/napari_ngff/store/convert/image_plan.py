@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from napari_ngff.errors import OMEZarrError, OptionError, UnsupportedError, error_text
 from napari_ngff.metadata.axes import AXES_BEFORE_0_3
 from napari_ngff.metadata.version import Version
-from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
-from napari_ngff.store.convert.array_document import ArrayRegion
+from napari_ngff.store.arrays.chunked_array import open_array
+from napari_ngff.store.convert.array_document import ArrayRegion, PlannedLevel
 from napari_ngff.store.convert.new_attributes import GroupChange, NewMultiscale
 from napari_ngff.store.pyramids.level_reduction import method_named
 from napari_ngff.store.pyramids.pyramid_writer import coarser_shape
@@ -23,7 +23,8 @@ from napari_ngff.store.pyramids.pyramid_writer import coarser_shape
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import Axis, Level, Multiscale
     from napari_ngff.store.arrays.chunk_layout import Shape
-    from napari_ngff.store.convert.selection import Selection
+    from napari_ngff.store.arrays.chunked_array import ChunkedArray
+    from napari_ngff.store.convert.request import ConversionRequest
     from napari_ngff.store.hierarchy.node import Node
 
 EDGE = 1e-6
@@ -54,43 +55,6 @@ class CroppedImage:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedLevel:
-    """One array of an image.
-
-    Attributes
-    ----------
-    path
-        Of the array in its group.
-    array
-        In the source.
-    axes
-        Their names.
-    is_label
-        Whether it has labels.
-    region
-        What is kept; of a level that is made again, all of its new shape.
-    finer
-        Path of the level that it is made from; "" where it is copied.
-    method
-        How it is made: mean, mode or nearest; "" where it is copied.
-    factors
-        Voxels of the finer level in one of its own, per axis.
-    stage
-        Number of levels that have to be there before.
-    """
-
-    path: str
-    array: ChunkedArray
-    axes: tuple[str, ...]
-    is_label: bool
-    region: ArrayRegion
-    finer: str = ""
-    method: str = ""
-    factors: Shape = ()
-    stage: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class ImagePlan:
     """What is to be done for one image.
 
@@ -116,7 +80,7 @@ class ImagePlan:
 
 
 def plan_image(
-    node: Node, selection: Selection, image: CroppedImage | None
+    node: Node, request: ConversionRequest, image: CroppedImage | None
 ) -> ImagePlan:
     """Plan an image or a label image.
 
@@ -124,7 +88,7 @@ def plan_image(
     ----------
     node
         Its group.
-    selection
+    request
         What is kept.
     image
         Of labels, what is kept of their image.
@@ -146,8 +110,8 @@ def plan_image(
         arrays = _open_levels(node, stated, problems)
         multiscale = _complete_multiscale(node, stated, arrays)
         claimed += [level.path for level in multiscale.levels]
-        crop = _crop_image(node, multiscale, arrays, selection, image)
-        kept = _choose_levels(node, multiscale, selection, image is not None)
+        crop = _crop_image(node, multiscale, arrays, request, image)
+        kept = _choose_levels(node, multiscale, request, image is not None)
         is_label = node.metadata.image.label is not None
         planned = _plan_levels(multiscale, (kept, arrays), crop, is_label)
         shifts = {}
@@ -227,9 +191,9 @@ def _channel_axis(multiscale: Multiscale) -> int | None:
 
 
 def _choose_levels(
-    node: Node, multiscale: Multiscale, selection: Selection, is_label: bool
+    node: Node, multiscale: Multiscale, request: ConversionRequest, is_label: bool
 ) -> list[Level]:
-    kept = [v for i, v in enumerate(multiscale.levels) if selection.has_level(i)]
+    kept = [v for i, v in enumerate(multiscale.levels) if request.has_level(i)]
     if kept:
         return kept
     if is_label:
@@ -246,7 +210,7 @@ def _crop_image(
     node: Node,
     multiscale: Multiscale,
     arrays: Arrays,
-    selection: Selection,
+    request: ConversionRequest,
     image: CroppedImage | None,
 ) -> CroppedImage:
     """Find which voxels of level 0 are kept."""
@@ -257,19 +221,19 @@ def _crop_image(
     corner = dict(zip(names, level.translation, strict=True))
     spans = {n: (0, size, size) for n, size in zip(names, shape, strict=True)}
     if image is None:
-        _apply_crop(node, spans, selection)
+        _apply_crop(node, spans, request)
     else:
         for name, span in spans.items():
             placed = scale[name], corner[name]
             spans[name] = _matching_span(name, span, placed, image)
-    picked = _pick_channels(node, multiscale, shape, selection, image)
+    picked = _pick_channels(node, multiscale, shape, request, image)
     return CroppedImage(spans, scale, corner, picked)
 
 
 def _apply_crop(
-    node: Node, spans: dict[str, tuple[int, int, int]], selection: Selection
+    node: Node, spans: dict[str, tuple[int, int, int]], request: ConversionRequest
 ) -> None:
-    for name, start, stop in selection.crop:
+    for name, start, stop in request.crop:
         if name not in spans:
             text = f"{node} has no axis {name!r}, only {', '.join(spans)}."
             raise OptionError(text, "crop")
@@ -311,12 +275,12 @@ def _pick_channels(
     node: Node,
     multiscale: Multiscale,
     shape: Shape,
-    selection: Selection,
+    request: ConversionRequest,
     image: CroppedImage | None,
 ) -> tuple[int, tuple[int, ...]] | None:
     axis = _channel_axis(multiscale)
     if axis is None:
-        if selection.channels is not None and image is None:
+        if request.channels is not None and image is None:
             raise OptionError(f"{node} has no axis of channels.", "channels")
         return None
     count = shape[axis]
@@ -325,8 +289,8 @@ def _pick_channels(
         return image.channels if same else (count, tuple(range(count)))
     omero = node.metadata.image.omero if node.metadata.image else None
     labels = [channel.label for channel in omero.channels] if omero else []
-    chosen = selection.find_channels(labels, count)
-    crop = {name: (start, stop) for name, start, stop in selection.crop}
+    chosen = request.find_channels(labels, count)
+    crop = {name: (start, stop) for name, start, stop in request.crop}
     start, stop = crop.get(multiscale.axis_names[axis], (0, None))
     chosen = [i for i in chosen if start <= i < (stop or count)]
     if not chosen:

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import OptionError, UnsupportedError
 from napari_ngff.metadata.dump import dump_level
-from napari_ngff.metadata.version import Version
+from napari_ngff.metadata.version import V0_4, V0_5, Version
 from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.store.arrays.boxes import whole_box
 from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.convert.array_document import (
     ArrayRegion,
-    ArrayTarget,
+    PlannedLevel,
     convert_array,
     read_documents,
 )
@@ -32,7 +32,7 @@ from napari_ngff.store.convert.array_task import (
     sharing_sources,
 )
 from napari_ngff.store.convert.image_plan import whole_factors
-from napari_ngff.store.convert.selection import Storage
+from napari_ngff.store.convert.request import ConversionRequest
 from napari_ngff.store.convert.unit_runner import run_units
 from napari_ngff.store.convert.work_unit import WorkUnit, run_unit
 from napari_ngff.store.hierarchy.consolidated import update_copies
@@ -243,9 +243,9 @@ def _make_documents(
     if level.stays:
         return documents
     region = ArrayRegion(whole_box(level.shape))
-    target = ArrayTarget(finest.zarr_format, (), False, False, True)
-    made = convert_array(documents, finest.layout, region, target, Storage())
-    return made.documents
+    planned = PlannedLevel(level.path, finest, (), False, region, finest.path)
+    request = ConversionRequest(V0_4 if finest.zarr_format == 2 else V0_5)
+    return convert_array(documents, planned, request, updates=False).documents
 
 
 def _list_levels(plan: RebuildPlan) -> None:

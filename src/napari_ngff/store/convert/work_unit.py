@@ -402,12 +402,7 @@ def _read_voxels(
 def _encode_cell(
     opened: OpenedTask, cell: Shape, part: Box, voxels: np.ndarray[Any, Any]
 ) -> bytes | None:
-    target = opened.target
-    box = box_of(cell, target.chunks, target.shape)
-    chunk = voxels[slice_inside(box, part)]
-    if chunk.shape != target.chunks:
-        # All chunks of an array have one shape, also those at the border.
-        whole = np.full(target.chunks, target.fill_value, target.dtype)
-        whole[tuple(slice(0, n) for n in chunk.shape)] = chunk
-        chunk = whole
-    return opened.encoder.encode_chunk(np.ascontiguousarray(chunk))
+    target, encoder = opened.target, opened.encoder
+    inside = slice_inside(box_of(cell, target.chunks, target.shape), part)
+    chunk = encoder.pad_chunk(voxels[inside])
+    return encoder.encode_chunk(np.ascontiguousarray(chunk))

@@ -372,11 +372,7 @@ class PyramidWriter:
     def _write_chunk(self, number: int, cell: Shape, voxels: Array) -> None:
         """Store a chunk, cut at the border, and reduce it into the next level."""
         level = self._levels[number]
-        chunk = voxels
-        # All chunks of an array have one shape in the file, also those at the border.
-        if voxels.shape != level.new.chunks:
-            chunk = np.zeros(level.new.chunks, level.new.dtype)
-            chunk[tuple(slice(0, n) for n in voxels.shape)] = voxels
+        chunk = level.encoder.pad_chunk(voxels)
         # Looked at once for both uses: blank chunks are neither encoded nor reduced.
         blank = level.encoder.is_blank(chunk)
         # Before it is encoded: the voxels are still in the cache of the processor.

@@ -21,7 +21,6 @@ from napari_ngff.store.convert.conversion import (
     ConversionCall,
     ConversionResult,
     ConversionStep,
-    ConvertOptions,
     discard_unfinished,
     has_unfinished,
     run_conversion,
@@ -48,6 +47,8 @@ if TYPE_CHECKING:
 
     from napari.components import ViewerModel
     from napari.layers import Layer
+
+    from napari_ngff.store.convert.request import ConvertOptions
 
 
 KEPT = " Finished parts are kept, hidden beside the target: Convert continues."

@@ -21,7 +21,7 @@ from qtpy.QtWidgets import (
 )
 from superqt import QCollapsible
 
-from napari_ngff.store.convert.conversion import TARGETS, ConvertOptions
+from napari_ngff.store.convert.request import TARGETS, ConvertOptions
 from napari_ngff.viewer.converting.conversion_task import (
     ConversionTask,
     LongJob,

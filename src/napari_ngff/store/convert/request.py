@@ -1,22 +1,27 @@
-"""Which part of a hierarchy a conversion keeps, and how arrays are stored then.
+"""What a conversion is asked to do: which part it keeps, and how arrays are stored.
 
->>> Selection.from_words(crop="x=100:2000,t=0").crop
+>>> read_request({"crop": "x=100:2000,t=0"}).crop
 (('x', 100, 2000), ('t', 0, 1))
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from napari_ngff.errors import OptionError
+from napari_ngff.metadata.version import V0_4, V0_5, V0_6, Version
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON, PlateMetadata, WellReference
+
+TARGETS = (V0_4, V0_5, V0_6)
+"""Versions that a conversion writes."""
+
+UNREADABLE = ("stop", "skip")
 
 Words = str | Sequence[Any]
 """Numbers or names: a list, or a text with commas."""
@@ -33,19 +38,8 @@ PACKERS = ("zstd", "lz4", "lz4hc", "blosclz", "zlib")
 USUAL_LEVEL = {"zstd": 1, "gzip": 5, "blosc": 1}
 
 
-@contextmanager
-def _naming_option(option: str) -> Iterator[None]:
-    """Say of errors which option has another form."""
-    try:
-        yield
-    except ValueError as error:
-        raise OptionError(str(error), option) from None
-
-
-def split_words(given: Words | None) -> tuple[str, ...] | None:
-    """Split a text at its commas; a list stays one of texts, None stays None."""
-    if given is None:
-        return None
+def split_words(given: Words) -> tuple[str, ...]:
+    """Split a text at its commas; a list stays one of texts."""
     items = given.split(",") if isinstance(given, str) else given
     words = tuple(str(item).strip() for item in items)
     if not words or not all(words):
@@ -66,12 +60,10 @@ def _read_span(word: str) -> tuple[int, int | None]:
     return start, stop
 
 
-def _by_axis(given: str | Mapping[str, Any] | None) -> dict[str, str]:
+def _by_axis(given: str | Mapping[str, Any]) -> dict[str, str]:
     """Split ``x=1,y=2`` by axis."""
-    if given is None:
-        return {}
     if isinstance(given, str):
-        pairs = [word.partition("=") for word in split_words(given) or ()]
+        pairs = [word.partition("=") for word in split_words(given)]
         if not all(mark and name.strip() for name, mark, _ in pairs):
             raise ValueError(f"{given!r} is not of the form x=100,y=200.")
         named = {name.strip(): value.strip() for name, _, value in pairs}
@@ -90,12 +82,39 @@ def _by_axis(given: str | Mapping[str, Any] | None) -> dict[str, str]:
     return texts
 
 
+class ConvertOptions(TypedDict, total=False):
+    """What a conversion is asked to do; see `napari_ngff.convert`."""
+
+    to_version: str
+    chunks: str | Mapping[str, int] | None
+    shards: str | Mapping[str, int] | None
+    codec: str | None
+    crop: str | Mapping[str, Any] | None
+    levels: Words | None
+    channels: Words | None
+    wells: Words | None
+    overwrite: bool
+    resume: bool | None
+    unreadable: str
+    follow_links: bool
+
+
 @dataclass(frozen=True, slots=True)
-class Selection:
-    """The part that is kept.
+class ConversionRequest:
+    """What a conversion is asked to do: which part is kept, and how it is stored.
 
     Attributes
     ----------
+    version
+        Of the result.
+    chunks, shards
+        Axis and length in voxels; axes that are not named keep theirs.
+    auto_shards
+        Whether to choose shards; None where nothing is said, and archives get them.
+    codec
+        A compressor of Zarr v3 with its configuration, {} for none, None to keep it.
+    adds_shards
+        Whether to choose shards where chunks need not be decoded for that.
     crop
         Axis, first voxel and the one after the last (None for the end), in voxels of
         level 0 of each image.
@@ -107,35 +126,27 @@ class Selection:
         Names of wells with ``*`` and ``?``; None for all.
     """
 
+    version: Version = V0_5
+    chunks: tuple[tuple[str, int], ...] = ()
+    shards: tuple[tuple[str, int], ...] = ()
+    auto_shards: bool | None = None
+    codec: JSON | None = None
+    adds_shards: bool = False
     crop: tuple[tuple[str, int, int | None], ...] = ()
     levels: tuple[tuple[int, int | None], ...] | None = None
     channels: tuple[str, ...] | None = None
     wells: tuple[str, ...] | None = None
 
-    @classmethod
-    def from_words(
-        cls,
-        crop: str | Mapping[str, Any] | None = None,
-        levels: Words | None = None,
-        channels: Words | None = None,
-        wells: Words | None = None,
-    ) -> Selection:
-        """Read the words of the command line.
+    @property
+    def changes_arrays(self) -> bool:
+        """Return whether arrays are to be stored otherwise."""
+        return bool(
+            self.chunks or self.shards or self.auto_shards or self.codec is not None
+        )
 
-        Raises
-        ------
-        OptionError
-            Where one has another form.
-        """
-        with _naming_option("crop"):
-            spans = tuple((n, *_read_span(v)) for n, v in _by_axis(crop).items())
-        with _naming_option("levels"):
-            words = split_words(levels)
-            numbers = None if words is None else tuple(map(_read_span, words))
-        with _naming_option("channels"):
-            names = split_words(channels)
-        with _naming_option("wells"):
-            return cls(spans, numbers, names, split_words(wells))
+    def without_selection(self) -> ConversionRequest:
+        """Return the request for a part of which all is kept."""
+        return replace(self, crop=(), levels=None, channels=None, wells=None)
 
     def has_level(self, number: int) -> bool:
         """Return whether a level is kept."""
@@ -183,61 +194,7 @@ class Selection:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Storage:
-    """How arrays are stored.
-
-    Attributes
-    ----------
-    chunks, shards
-        Axis and length in voxels; axes that are not named keep theirs.
-    auto_shards
-        Whether to choose shards; None where nothing is said, and archives get them.
-    codec
-        A compressor of Zarr v3 with its configuration, {} for none, None to keep it.
-    adds_shards
-        Whether to choose shards where chunks need not be decoded for that.
-    """
-
-    chunks: tuple[tuple[str, int], ...] = ()
-    shards: tuple[tuple[str, int], ...] = ()
-    auto_shards: bool | None = None
-    codec: JSON | None = None
-    adds_shards: bool = False
-
-    @classmethod
-    def from_words(
-        cls,
-        chunks: str | Mapping[str, int] | None = None,
-        shards: str | Mapping[str, int] | None = None,
-        codec: str | None = None,
-    ) -> Storage:
-        """Read the words of the command line.
-
-        Raises
-        ------
-        OptionError
-            Where one has another form.
-        """
-        is_word = shards in ("auto", "none")
-        stated, auto = (None, shards == "auto") if is_word else (shards, None)
-        with _naming_option("chunks"):
-            chunk_lengths = _read_lengths(chunks)
-        with _naming_option("shards"):
-            shard_lengths = _read_lengths(stated)
-        with _naming_option("codec"):
-            compressor = None if codec is None else _read_codec(codec)
-        return cls(chunk_lengths, shard_lengths, auto, compressor)
-
-    @property
-    def changes_arrays(self) -> bool:
-        """Return whether anything is asked for."""
-        return bool(
-            self.chunks or self.shards or self.auto_shards or self.codec is not None
-        )
-
-
-def _read_lengths(given: str | Mapping[str, int] | None) -> tuple[tuple[str, int], ...]:
+def _read_lengths(given: str | Mapping[str, int]) -> tuple[tuple[str, int], ...]:
     lengths = []
     for name, value in _by_axis(given).items():
         if not NUMBER.fullmatch(value) or not int(value):
@@ -272,3 +229,62 @@ def _read_codec(text: str) -> JSON:
         return {"name": name, "configuration": {"level": level}}
     settings = {"cname": packer, "clevel": level, "shuffle": "shuffle", "blocksize": 0}
     return {"name": name, "configuration": settings}
+
+
+def _read_crop(
+    given: str | Mapping[str, Any],
+) -> tuple[tuple[str, int, int | None], ...]:
+    return tuple((name, *_read_span(word)) for name, word in _by_axis(given).items())
+
+
+def _read_levels(given: Words) -> tuple[tuple[int, int | None], ...]:
+    return tuple(map(_read_span, split_words(given)))
+
+
+READERS: dict[str, Callable[[Any], Any]] = {
+    "chunks": _read_lengths,
+    "shards": _read_lengths,
+    "codec": _read_codec,
+    "crop": _read_crop,
+    "levels": _read_levels,
+    "channels": split_words,
+    "wells": split_words,
+}
+"""What reads the words of an option."""
+
+
+def read_request(options: ConvertOptions) -> ConversionRequest:
+    """Read what is asked for.
+
+    Raises
+    ------
+    TypeError
+        Where there is no such option.
+    OptionError
+        Where one has another form.
+    """
+    unknown = sorted(options.keys() - ConvertOptions.__annotations__.keys())
+    if unknown:
+        raise TypeError(f"convert() has no option {', '.join(unknown)}.")
+    version = options.get("to_version", V0_5)
+    if version not in TARGETS:
+        raise OptionError(
+            f"Cannot convert to OME-Zarr {version!r}: choose one of"
+            f" {', '.join(TARGETS)}.",
+            "to_version",
+        )
+    if options.get("unreadable", "stop") not in UNREADABLE:
+        text = f"Unreadable chunks: choose one of {', '.join(UNREADABLE)}."
+        raise OptionError(text, "unreadable")
+    given: JSON = dict(options)
+    auto = None
+    if given.get("shards") in ("auto", "none"):
+        auto = given.pop("shards") == "auto"
+    read: JSON = {}
+    for option, reader in READERS.items():
+        try:
+            if given.get(option) is not None:
+                read[option] = reader(given[option])
+        except ValueError as error:
+            raise OptionError(str(error), option) from None
+    return ConversionRequest(Version(version), auto_shards=auto, **read)
