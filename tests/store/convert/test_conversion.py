@@ -117,7 +117,8 @@ def test_the_same_version_is_a_copy(sources, tmp_path) -> None:
         assert files_of(made) == files_of(sources[version])
 
 
-def test_what_is_unknown_is_kept(sources, tmp_path) -> None:
+@pytest.mark.parametrize("asked", [{}, {"to_version": "0.6"}, {"crop": "x=16:"}])
+def test_what_is_unknown_is_kept(sources, tmp_path, asked) -> None:
     source = tmp_path / "source.ome.zarr"
     shutil.copytree(sources["0.4"], source)
     document = json.loads((source / ".zattrs").read_text())
@@ -133,7 +134,7 @@ def test_what_is_unknown_is_kept(sources, tmp_path) -> None:
     (tables / "data.csv").write_bytes(b"a,b\n1,2\n")
     (source / "labels" / "notes.txt").write_text("by hand")
     made = tmp_path / "made.ome.zarr"
-    convert(source, made)
+    convert(source, made, **asked)
     new = json.loads((made / "zarr.json").read_text())["attributes"]
     assert new["mine"] == document["mine"]
     entry = new["ome"]["multiscales"][0]

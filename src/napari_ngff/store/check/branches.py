@@ -280,11 +280,8 @@ def label_paths(node: Node, listed: Iterable[str]) -> Iterator[str]:
             # labels themselves.
             if path in known or path in parents or name.startswith((".", "zarr.json")):
                 continue
-            try:
-                child = node.child(path)
-            except (OMEZarrError, OSError):
-                continue  # no group: nothing that could be listed
-            if is_image(child):
+            child = node.find_child(path)
+            if child is not None and is_image(child):
                 yield path
 
 
@@ -300,11 +297,8 @@ def talking_groups(
     }
     # The sentence is new in 0.5.
     for folder in sorted(folders if minor >= 5 else ()):
-        try:
-            between = node.child(folder)
-        except (OMEZarrError, OSError):
-            continue
-        if between.attributes:
+        between = node.find_child(folder)
+        if between is not None and between.attributes:
             text = (
                 '"Intermediate groups between labels and the images within it are '
                 f'allowed, but these MUST NOT contain metadata." Here "{folder}" does.'
@@ -317,7 +311,9 @@ def incomplete_collection(node: Node) -> Iterator[Problem]:
     series = node.series()
     if node.metadata.plate is not None:
         # Not by `Node.series`, which looks for numbered groups where no list is.
-        if not node.metadata.plate.wells or not has_series(node):
+        listing = node.find_child("OME")
+        listed = listing is not None and listing.metadata.series is not None
+        if not node.metadata.plate.wells or not listed:
             text = (
                 '"Matching series metadata SHOULD be provided for tools that are '
                 'unaware of the plate specification."'
@@ -336,14 +332,6 @@ def incomplete_collection(node: Node) -> Iterator[Problem]:
         )
         consequence = "The images have no names of their own."
         yield Problem("ome-xml-missing", Severity.WARNING, "", text, consequence)
-
-
-def has_series(node: Node) -> bool:
-    """Return whether the ``OME`` group lists images."""
-    try:
-        return node.child("OME").metadata.series is not None
-    except (OMEZarrError, OSError):
-        return False
 
 
 def unusable_matrix(node: Node, path: str) -> Iterator[Problem]:

@@ -9,7 +9,6 @@ not repaired stay.
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -34,8 +33,9 @@ from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.convert.array_document import read_documents
 from napari_ngff.store.convert.rebuild_pyramid import ReplacedLevel
 from napari_ngff.store.hierarchy.consolidated import update_copies
+from napari_ngff.store.hierarchy.edit_document import change_text
 from napari_ngff.store.hierarchy.node import Node, read_node
-from napari_ngff.store.limits import ATTRIBUTES_IN, dump_like, parse_json
+from napari_ngff.store.limits import ATTRIBUTES_IN
 from napari_ngff.store.pyramids.level_reduction import LevelReduction
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.folder_transaction import FolderTransaction
@@ -243,19 +243,10 @@ def correct_document(node: Node, path: str, change: Change) -> RepairedFile | No
     # same moment.
     with transaction.take_turn():
         text = transaction.read_document(key)
-        document = parse_json(text)
-        attributes = document["attributes"] if group.zarr_format == 3 else document
-        # Up to 0.4 the keys are at the root of the attributes, from 0.5 on under "ome".
-        home = attributes.get("ome", attributes)
-        # Compared as text, since `change` works in place.
-        before = json.dumps(document)
-        change(home, group)
-        if json.dumps(document) == before:
+        changed = change_text(text, group, lambda home: change(home, group))
+        if changed == text:
             return None
-        # With the indentation of the file, so that a comparison shows the repaired keys
-        # alone.
-        new = dump_like(text, document).encode()
-        repaired = replace_document(transaction, key, new)
+        repaired = replace_document(transaction, key, changed.encode())
     update_copies(transaction, [path])
     return repaired
 

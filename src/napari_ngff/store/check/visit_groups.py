@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import math
 import shlex
-from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,8 +31,8 @@ from napari_ngff.store.check.images import (
     check_pyramid,
     open_pyramids,
 )
-from napari_ngff.store.hierarchy.long_lists import CODE, limit_alike
-from napari_ngff.store.limits import parse_json
+from napari_ngff.store.limits import LONG_LIST, limit_alike, parse_json
+from napari_ngff.store.sources.read_ahead import call_at_once
 from napari_ngff.store.sources.zip_directory import EMBEDDED
 
 if TYPE_CHECKING:
@@ -45,7 +43,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.pyramids.pyramid import Pyramid
 
 
-OF_FILE = (CODE, "zarr-metadata")
+OF_FILE = (LONG_LIST, "zarr-metadata")
 """Problems that opening finds in the file around the attributes."""
 
 Finding = tuple[str, Problem]
@@ -172,29 +170,19 @@ Task = tuple["Node", NamedBranch, "Pyramid | None"]
 
 def in_order(tasks: list[Task], tour: CheckState) -> Iterator[Finding]:
     """Check branches, several at once on a server; yield in the order of the tasks."""
-    if tour.threads == 1 or len(tasks) == 1:
+    if tour.threads == 1 or len(tasks) < 2:
         for task in tasks:
             yield from check_branch(*task, tour)
         return
-    # Threads are started at one depth only: below, each branch is checked in its own
-    # thread.
+    # At one depth only: below, each branch is checked in its own thread.
     alone = replace(tour, threads=1)
-    running: deque[Future[list[Finding]]] = deque()
-    with ThreadPoolExecutor(tour.threads) as pool:
-        try:
-            for task in tasks:
-                running.append(
-                    pool.submit(lambda t: list(check_branch(*t, alone)), task)
-                )
-                # Results come in order, so those that are ready wait; this bounds how
-                # many.
-                if len(running) > 2 * tour.threads:
-                    yield from running.popleft().result()
-            while running:
-                yield from running.popleft().result()
-        finally:  # who stops listening shall not wait for the rest
-            for future in running:
-                future.cancel()
+
+    def list_findings(task: Task) -> list[Finding]:
+        return list(check_branch(*task, alone))
+
+    calls = [partial(list_findings, task) for task in tasks]
+    for found in call_at_once(tasks[0][0].location.source, calls):
+        yield from found
 
 
 def check_branch(

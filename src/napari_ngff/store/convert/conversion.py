@@ -21,9 +21,13 @@ from napari_ngff.store.convert.request import (
     ConvertOptions,
     read_request,
 )
-from napari_ngff.store.convert.source_state import find_changed_key
 from napari_ngff.store.convert.unit_runner import run_units
-from napari_ngff.store.convert.work_unit import WorkUnit, run_unit, source_keys
+from napari_ngff.store.convert.work_unit import (
+    WorkUnit,
+    find_changed_key,
+    run_unit,
+    source_keys,
+)
 from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.hierarchy.node import Node, open_node, without_links
 from napari_ngff.store.sources.server_logins import (

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import itertools
 import math
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from typing_extensions import override
+
 from napari_ngff.errors import (
     NodeNotFoundError,
-    OMEZarrError,
     OptionError,
     UnsupportedError,
     error_text,
@@ -51,10 +53,11 @@ from napari_ngff.store.convert.new_attributes import (
     convert_attributes,
 )
 from napari_ngff.store.convert.request import ConversionRequest
-from napari_ngff.store.convert.source_state import DocumentLog
 from napari_ngff.store.hierarchy.location import Location, note_beside
-from napari_ngff.store.hierarchy.node import Node, read_node
+from napari_ngff.store.hierarchy.node import Node, is_array, read_node
 from napari_ngff.store.limits import dump_like, parse_json
+from napari_ngff.store.sources.read_ahead import reading_ahead
+from napari_ngff.store.sources.source import Blob, Source, WrappedSource
 from napari_ngff.store.write.writer_token import is_aside
 
 GROUP_DOCUMENTS = ("zarr.json", ".zgroup", ".zattrs", ".zmetadata")
@@ -64,6 +67,33 @@ TABLES = "tables"
 
 AT_ONCE = 256
 """Unknown objects of one unit."""
+
+
+class DocumentLog(WrappedSource):
+    """Read documents of a source, and keep a checksum of each.
+
+    Attributes
+    ----------
+    sums
+        Key -> checksum of its bytes, of those that are there.
+    """
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self.sums: dict[str, int] = {}
+
+    @override
+    def read(
+        self, key: str, start: int | None = None, length: int | None = None
+    ) -> Blob | None:
+        blob = super().read(key, start, length)
+        if blob is not None and start is None:
+            self.sums.setdefault(key, zlib.crc32(blob.data))
+        return blob
+
+    def reading_ahead(self, keys: Sequence[str]) -> AbstractContextManager[None]:
+        """Ask a server for objects now; see `reading_ahead` of `read_ahead`."""
+        return reading_ahead(self._source, keys)
 
 
 @dataclass(slots=True)
@@ -189,7 +219,8 @@ class ConversionPlan:
             # wherever there is no list.
             listed = node.label_paths(self.node.metadata.version)
             if listed != node.metadata.labels:
-                listed = tuple(p for p in listed if _has_image(node, p))
+                groups = {p: node.find_child(p) for p in listed}
+                listed = tuple(p for p, g in groups.items() if g and g.metadata.image)
                 change = replace(change, labels=listed or node.metadata.labels)
         self._put_group(node, path, change)
         yield from tasks
@@ -491,25 +522,9 @@ def _list_folders(where: Location) -> list[str]:
 
 
 def _has_arrays(where: Location) -> bool:
-    """Return whether there is an array in a group, or in one below it."""
-    for name in where.source.list_names(where.path) or ():
-        if name == ".zarray":
-            return True
-        if name == "zarr.json":
-            raw = where.source.get(where.object_key(name)) or b"{}"
-            document = parse_json(raw)
-            if isinstance(document, dict) and document.get("node_type") == "array":
-                return True
-        elif _is_folder(where, name) and _has_arrays(where.join_path(name)):
-            return True
-    return False
-
-
-def _has_image(node: Node, path: str) -> bool:
-    try:
-        return read_node(node.location.join_path(path)).metadata.image is not None
-    except (OMEZarrError, OSError):
-        return False
+    """Return whether this is an array, or a group with one somewhere below it."""
+    inner = (where.join_path(name) for name in _list_folders(where))
+    return is_array(where) or any(map(_has_arrays, inner))
 
 
 @contextmanager

@@ -218,40 +218,30 @@ def _list_multiscales(
     entries: list[Any], change: GroupChange, version: Version, alike: bool
 ) -> list[JSON]:
     """Write the multiscales that were read; entries that were not have no pixels."""
-    usable = [e for e in entries if isinstance(e, dict) and _has_paths(e)]
+    usable = [e for e in entries if isinstance(e, dict) and _datasets_of(e)]
     if len(usable) != len(change.multiscales):
         raise ValueError("Its multiscales are damaged: repair them first.")
     made = []
     for entry, new in zip(usable, change.multiscales, strict=True):
-        if alike and (not new.is_cropped or _is_plain(entry)):
+        if alike and not new.is_cropped:
             made.append(_keep_entry(entry, new, version))
             continue
         # "type" and "metadata" of the entry stay as they were written.
         bare = replace(new.place_levels(), method=None, software=None)
         kept = {k: v for k, v in entry.items() if k not in WRITTEN}
-        made.append(kept | dump_multiscale(bare, version))
+        dumped, stated = dump_multiscale(bare, version), _datasets_of(entry)
+        listed = [stated.get(d["path"], {}) | d for d in dumped["datasets"]]
+        made.append(kept | dumped | {"datasets": listed})
     return made
 
 
-def _has_paths(entry: JSON) -> bool:
-    datasets = entry.get("datasets")
-    return isinstance(datasets, list) and any(
-        isinstance(d, dict) and isinstance(d.get("path"), str) for d in datasets
-    )
-
-
-def _is_plain(entry: JSON) -> bool:
-    """Return whether all levels state a scale, and at most a translation after it."""
-    for dataset in entry["datasets"]:
-        given = dataset.get("coordinateTransformations")
-        if not isinstance(given, list):
-            return False
-        kinds = [step.get("type") for step in given if isinstance(step, dict)]
-        if kinds not in (["scale"], ["scale", "translation"]):
-            return False
-        if any(not isinstance(step.get(step["type"]), list) for step in given):
-            return False
-    return True
+def _datasets_of(entry: JSON) -> dict[str, JSON]:
+    """Return the datasets of a multiscale by their paths."""
+    listed = entry.get("datasets")
+    datasets = listed if isinstance(listed, list) else []
+    paths = [d.get("path") if isinstance(d, dict) else None for d in datasets]
+    pairs = zip(paths, datasets, strict=True)
+    return {path.strip("/"): d for path, d in pairs if isinstance(path, str)}
 
 
 def _keep_entry(entry: JSON, new: NewMultiscale, version: Version) -> JSON:
@@ -259,24 +249,11 @@ def _keep_entry(entry: JSON, new: NewMultiscale, version: Version) -> JSON:
     entry = {key: value for key, value in entry.items() if key != "version"}
     if not version.has_ome_key:
         entry = {"version": version, **entry}
-    datasets = []
-    for dataset in entry["datasets"]:
-        path = dataset.get("path") if isinstance(dataset, dict) else None
-        if not isinstance(path, str) or path.strip("/") not in kept:
-            continue
-        shift = new.shifts.get(path.strip("/"), ())
-        if any(shift):
-            steps = dataset["coordinateTransformations"]
-            moves = [s * n for s, n in zip(steps[0]["scale"], shift, strict=True)]
-            if len(steps) == 1:
-                steps.append({"type": "translation", "translation": moves})
-            else:
-                before = steps[1]["translation"]
-                steps[1]["translation"] = [
-                    t + n for t, n in zip(before, moves, strict=True)
-                ]
-        datasets.append(dataset)
-    entry["datasets"] = datasets
+    entry["datasets"] = [
+        dataset
+        for dataset in entry["datasets"]
+        if isinstance(dataset, dict) and str(dataset.get("path")).strip("/") in kept
+    ]
     return entry
 
 

@@ -44,11 +44,6 @@ from napari_ngff.store.convert.array_task import (
     find_run,
     grow_block,
 )
-from napari_ngff.store.convert.source_state import (
-    ABSENT,
-    find_changed_key,
-    note_objects,
-)
 from napari_ngff.store.sources.read_ahead import call_at_once
 from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.new_objects import (
@@ -65,12 +60,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from napari_ngff.store.arrays.chunk_layout import Shape
-    from napari_ngff.store.sources.source import Source
+    from napari_ngff.store.sources.source import Revision, Source
 
 LARGE = 16 << 20
 """Bytes of an object that is copied in parts."""
 
 NUMBERS = struct.Struct("<QQ")
+"""Size and checksum of an object."""
+
+REVISION = struct.Struct("<QqQ")
+"""Size, time and file of a revision."""
+
+ABSENT = 0
+"""State of an object that is not there; each state is a number of four bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +237,27 @@ def _note_states(unit: WorkUnit) -> array[int]:
         return array("I", (ABSENT if d is None else zlib.crc32(d) for d in found))
     finer = isinstance(task, ArrayTask) and task.method
     source = target_source(unit.target) if finer else unit.source
-    return note_objects(source, source_keys(unit), asks=not finer)
+    # A server is asked by a request for each; a finer level there has no state.
+    find = source.find_revision if finer else source.ask_revision
+    states = call_at_once(source, [partial(find, key) for key in source_keys(unit)])
+    return array("I", map(_sum_revision, states))
+
+
+def _sum_revision(revision: Revision | None) -> int:
+    if revision is None:
+        return ABSENT
+    numbers = REVISION.pack(revision.size, revision.stamp, revision.file)
+    return zlib.crc32(numbers + revision.tag.encode()) or 1
+
+
+def find_changed_key(
+    before: array[int], after: array[int], keys: Iterable[str]
+) -> str | None:
+    """Return the first object whose state is another one; None if all are as before."""
+    if before == after:
+        return None
+    trios = zip(keys, before, after, strict=True)
+    return next((key for key, old, new in trios if old != new), None)
 
 
 def source_keys(unit: WorkUnit) -> Iterator[str]:

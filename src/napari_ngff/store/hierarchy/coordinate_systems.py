@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -52,8 +52,10 @@ from napari_ngff.metadata.vector_field import VectorField
 from napari_ngff.store.arrays.boxes import whole_box
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.hierarchy.location import Location, normal_path
-from napari_ngff.store.hierarchy.node import Node, has_group
 from napari_ngff.store.limits import ATTRIBUTES_IN, parse_json
+
+if TYPE_CHECKING:
+    from napari_ngff.store.hierarchy.node import Node
 
 VECTOR_TYPES = ("displacement", "coordinate")
 
@@ -196,7 +198,7 @@ def scene_paths(node: Node) -> tuple[str, ...]:
     if not any(paths) and scene is not None:
         names = node.location.source.list_names(node.location.path) or ()
         folders = [name for name in names if not name.startswith((".", "zarr.json"))]
-        paths = [p for p in folders if has_group(node.location.join_path(p))]
+        paths = [p for p in folders if node.find_child(p)]
     # Once each, in the order of the links; "" is the scene itself.
     return tuple(dict.fromkeys(path for path in paths if path))
 

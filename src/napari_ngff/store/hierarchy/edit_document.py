@@ -61,7 +61,7 @@ def change_document(
         with transaction.take_turn():
             # Not what was parsed: others may have added keys.
             text = transaction.read_document(key)
-            changed = _change_text(text, node, put)
+            changed = change_text(text, node, put)
             if changed != text:
                 transaction.put_document(key, changed.encode())
         # After the document: whoever reads in between finds an outdated copy, never one
@@ -89,7 +89,7 @@ def change_documents(changes: Sequence[tuple[Node, Callable[[JSON], None]]]) -> 
             transaction, key = transactions[source], _document_key(node)
             with _named_errors(f"{transaction.root}/{key}"):
                 text = transaction.read_document(key)
-                transaction.put(key, _change_text(text, node, put).encode())
+                transaction.put(key, change_text(text, node, put).encode())
         for source, transaction in transactions.items():
             nodes = [node for node, _ in changes if node.location.source is source]
             with _named_errors(transaction.root):
@@ -124,7 +124,8 @@ def _named_errors(file: str) -> Iterator[None]:
         raise CorruptDataError(msg) from error
 
 
-def _change_text(text: str, node: Node, put: Callable[[JSON], None]) -> str:
+def change_text(text: str, node: Node, put: Callable[[JSON], None]) -> str:
+    """Change a document; its indentation stays, and so does all that is equal."""
     document = parse_json(text)
     attributes = document["attributes"] if node.zarr_format == 3 else document
     # 0.5 and later keep it under "ome"; 0.4 keeps it in the attributes themselves.

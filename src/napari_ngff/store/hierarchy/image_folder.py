@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from napari_ngff.errors import AccessError, NotOMEZarrError, OMEZarrError
+from napari_ngff.errors import AccessError, NotOMEZarrError
 from napari_ngff.metadata.model import GroupKind, GroupMetadata
 from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import Node, find_images_inside, open_node
@@ -52,11 +51,9 @@ class ImageFolder:
 
     def first_image(self) -> str | None:
         """Find the first group that is an image, among the first `MOST_TRIED`."""
-        for name in self.names[:MOST_TRIED]:
-            with suppress(OMEZarrError, OSError):
-                if self.node.child(name).kind is GroupKind.IMAGE:
-                    return name
-        return None
+        opened = ((n, self.node.find_child(n)) for n in self.names[:MOST_TRIED])
+        images = (n for n, each in opened if each and each.kind is GroupKind.IMAGE)
+        return next(images, None)
 
 
 def image_folder(path: str) -> ImageFolder | None:

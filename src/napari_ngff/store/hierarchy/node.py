@@ -41,7 +41,7 @@ from napari_ngff.store.hierarchy.location import (
     Location,
     find_location,
 )
-from napari_ngff.store.hierarchy.long_lists import cut_long_lists
+from napari_ngff.store.limits import cut_long_lists
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.read_ahead import call_at_once
 
@@ -140,6 +140,13 @@ class Node:
         # In the format of this group: one hierarchy has one, so most groups take one
         # request.
         return read_node(self.location.join_path(path), self.zarr_format)
+
+    def find_child(self, path: str) -> Node | None:
+        """Open the group at `path`; None where there is none that can be read."""
+        try:
+            return self.child(path)
+        except (OMEZarrError, OSError):
+            return None
 
     def children(
         self, paths: Iterable[str], opened: Mapping[str, Node] | None = None
@@ -249,12 +256,9 @@ class Node:
         opened
             Those that had to be opened to find them, by path.
         """
-        try:
-            listed = self.child("OME").metadata.series
-        except (OMEZarrError, OSError):
-            listed = None
-        if listed is not None:
-            return listed, {}
+        listing = self.find_child("OME")
+        if listing is not None and listing.metadata.series is not None:
+            return listing.metadata.series, {}
         # By their numbers: a server over HTTP has no listing.
         nodes: list[Node] = []
         step = NUMBERED if self.location.source.traits.is_remote else 1
@@ -490,15 +494,6 @@ def _read_group(documents: GroupDocuments, zarr_format: int | None) -> Node | No
     if damage is not None:
         raise damage
     return _read_v3(documents) if zarr_format == 2 else node
-
-
-def has_group(location: Location, zarr_format: int | None = None) -> bool:
-    """Return whether there is a group whose metadata can be read."""
-    try:
-        read_node(location, zarr_format)
-    except (OMEZarrError, OSError):
-        return False
-    return True
 
 
 def is_array(location: Location) -> bool:

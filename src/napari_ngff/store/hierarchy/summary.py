@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from napari_ngff.errors import NodeNotFoundError, OMEZarrError
 from napari_ngff.store.hierarchy.coordinate_systems import scene_paths
-from napari_ngff.store.hierarchy.long_lists import limit_alike
 from napari_ngff.store.hierarchy.node import Node, unreadable_problem
+from napari_ngff.store.limits import limit_alike
 from napari_ngff.store.pyramids.pyramid import LevelSource, open_with_labels
 from napari_ngff.store.sources.read_ahead import call_at_once, reading_ahead
 

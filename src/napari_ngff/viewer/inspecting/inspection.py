@@ -21,7 +21,7 @@ from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.check.repair import REPAIRS, put_back, repair_problems
 from napari_ngff.store.check.visit_groups import Finding, check_hierarchy
 from napari_ngff.store.hierarchy.location import Location
-from napari_ngff.store.hierarchy.node import Node, has_group, open_node, read_node
+from napari_ngff.store.hierarchy.node import Node, open_node, read_node
 from napari_ngff.store.hierarchy.summary import list_branches
 from napari_ngff.store.write.label_list_watch import watch_lists
 from napari_ngff.viewer.inspecting.describe_node import (
@@ -189,7 +189,7 @@ def _list_named(node: Node) -> Iterator[tuple[str, str]]:
         for level in metadata.image.multiscales[0].levels:
             yield level.path, "array"
     if is_image:
-        if has_group(node.location.join_path("labels"), node.zarr_format):
+        if node.find_child("labels") is not None:
             yield "labels", "labels"
         return
     word = WORDS.get(metadata.kind, "group") if metadata.kind else "group"

@@ -9,8 +9,8 @@ import pytest
 from hostile.cases import group, image
 from napari_ngff import open_node, open_pyramid
 from napari_ngff.store.check.visit_groups import check_hierarchy
-from napari_ngff.store.hierarchy.long_lists import MOST
 from napari_ngff.store.hierarchy.summary import summarize_node
+from napari_ngff.store.limits import MOST
 
 
 def change(folder, edit):
