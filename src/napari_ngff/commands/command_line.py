@@ -60,6 +60,13 @@ def add_path(
     command.add_argument(name, metavar=metavar, help="folder, group in it, .ozx or URL")
 
 
+def add_overwrite(
+    command: argparse.ArgumentParser, text: str = "replace what has that name"
+) -> None:
+    """Add the option that allows to replace something."""
+    command.add_argument("--overwrite", action="store_true", help=text)
+
+
 def add_scheduler(command: argparse.ArgumentParser) -> None:
     """Add the option that lets other computers work."""
     command.add_argument(

@@ -10,6 +10,7 @@ from napari_ngff.api import pack, unpack
 from napari_ngff.commands.command_line import (
     FAILED,
     add_command,
+    add_overwrite,
     add_path,
     add_scheduler,
     keeping_no_chunks,
@@ -23,6 +24,17 @@ from napari_ngff.store.hierarchy.location import note_beside
 
 SHOWN = 20
 """Problems that are printed one by one."""
+
+TEXTS = {
+    "--chunks": ("AXES", "such as y=1024,x=1024"),
+    "--shards": ("AXES", "such as y=4096,x=4096, or auto, or none"),
+    "--codec": ("NAME", "zstd:5, blosc:lz4:5, gzip:6 or none"),
+    "--crop": ("AXES", "part to keep, such as x=100:2000,t=0"),
+    "--levels": ("LIST", "such as 0,2 or 1:"),
+    "--channels": ("LIST", "indices or names, such as 0,DNA"),
+    "--wells": ("LIST", "such as B*,C3"),
+}
+"""Options of a conversion that are texts: their form, and what they are."""
 
 
 def add_convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -43,17 +55,9 @@ def add_convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         choices=("0.4", "0.5", "0.6"),
         help="0.4, 0.5 (default) or 0.6",
     )
-    command.add_argument("--chunks", metavar="AXES", help="such as y=1024,x=1024")
-    command.add_argument(
-        "--shards", metavar="AXES", help="such as y=4096,x=4096, or auto, or none"
-    )
-    command.add_argument(
-        "--codec", metavar="NAME", help="zstd:5, blosc:lz4:5, gzip:6 or none"
-    )
-    _add_part(command)
-    command.add_argument(
-        "--overwrite", action="store_true", help="replace what has that name"
-    )
+    for option, (form, text) in TEXTS.items():
+        command.add_argument(option, metavar=form, help=text)
+    add_overwrite(command)
     command.add_argument(
         "--resume", action="store_true", help="continue a conversion that was stopped"
     )
@@ -70,18 +74,6 @@ def add_convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     add_scheduler(command)
     _add_rebuild(commands)
-
-
-def _add_part(command: argparse.ArgumentParser) -> None:
-    """Add the options that choose the part to keep."""
-    command.add_argument(
-        "--crop", metavar="AXES", help="part to keep, such as x=100:2000,t=0"
-    )
-    command.add_argument("--levels", metavar="LIST", help="such as 0,2 or 1:")
-    command.add_argument(
-        "--channels", metavar="LIST", help="indices or names, such as 0,DNA"
-    )
-    command.add_argument("--wells", metavar="LIST", help="such as B*,C3")
 
 
 def _add_rebuild(
@@ -158,10 +150,7 @@ def add_pack(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         lambda options: _run_packing(pack, options),
         description="Chunks are copied as they are. The folder stays.",
     )
-    packing.add_argument("source", metavar="FOLDER", help="OME-Zarr 0.5 or newer")
-    packing.add_argument(
-        "target", metavar="FILE", nargs="?", help="by default NAME.ozx beside it"
-    )
+    _add_names(packing, "FOLDER", "OME-Zarr 0.5 or newer", "FILE", "NAME.ozx")
     unpacking = add_command(
         commands,
         "unpack",
@@ -169,14 +158,16 @@ def add_pack(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         lambda options: _run_packing(unpack, options),
         description="Each entry is compared with its checksum. The file stays.",
     )
-    unpacking.add_argument("source", metavar="FILE", help=".ozx or zip file")
-    unpacking.add_argument(
-        "target", metavar="FOLDER", nargs="?", help="by default NAME.ome.zarr beside it"
-    )
-    for command in (packing, unpacking):
-        command.add_argument(
-            "--overwrite", action="store_true", help="replace what has that name"
-        )
+    _add_names(unpacking, "FILE", ".ozx or zip file", "FOLDER", "NAME.ome.zarr")
+
+
+def _add_names(
+    command: argparse.ArgumentParser, source: str, text: str, target: str, name: str
+) -> None:
+    command.add_argument("source", metavar=source, help=text)
+    usual = f"by default {name} beside it"
+    command.add_argument("target", metavar=target, nargs="?", help=usual)
+    add_overwrite(command)
 
 
 def _run_packing(write: Callable[..., Path], options: argparse.Namespace) -> int:

@@ -125,6 +125,7 @@ def test_what_is_unknown_is_kept(sources, tmp_path, asked) -> None:
     document["mine"] = {"n": [1, 2.5, None]}
     document["multiscales"][0]["theirs"] = "kept"
     document["multiscales"][0]["datasets"][0]["hers"] = True
+    document["multiscales"][0]["axes"][0]["long"] = "time"
     document["omero"]["channels"][0]["lamp"] = {"power": 3}
     (source / ".zattrs").write_text(json.dumps(document))
     (source / "0" / ".zattrs").touch()
@@ -140,6 +141,8 @@ def test_what_is_unknown_is_kept(sources, tmp_path, asked) -> None:
     entry = new["ome"]["multiscales"][0]
     assert entry["theirs"] == "kept"
     assert entry["datasets"][0]["hers"] is True
+    if "axes" in entry:  # 0.6 has them in coordinate systems
+        assert entry["axes"][0]["long"] == "time"
     assert new["ome"]["omero"]["channels"][0]["lamp"] == {"power": 3}
     for name in ("tables/rois/.zgroup", "tables/rois/data.csv", "labels/notes.txt"):
         assert (made / name).read_bytes() == (source / name).read_bytes()

@@ -6,7 +6,7 @@ import json
 import math
 import shlex
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,8 +62,6 @@ class CheckState:
         Of that group.
     cancel
         Asked before each group whether to stop.
-    threads
-        How many groups to look at at once.
     pixels
         Whether to read the ids of labels.
     """
@@ -71,7 +69,6 @@ class CheckState:
     version: str | None
     zarr_format: int
     cancel: Callable[[], bool]
-    threads: int
     pixels: bool
 
 
@@ -106,8 +103,6 @@ def check_hierarchy(
         stated_version(node.attributes, node.zarr_format),
         node.zarr_format,
         cancel or (lambda: False),
-        # On a disk a second thread would only wait for the interpreter.
-        node.location.source.traits.waits_at_once,
         pixels,
     )
     # RFC-9 has rules for the root only: from a group inside, the archive is not in
@@ -170,15 +165,11 @@ Task = tuple["Node", NamedBranch, "Pyramid | None"]
 
 def in_order(tasks: list[Task], tour: CheckState) -> Iterator[Finding]:
     """Check branches, several at once on a server; yield in the order of the tasks."""
-    if tour.threads == 1 or len(tasks) < 2:
-        for task in tasks:
-            yield from check_branch(*task, tour)
+    if not tasks:
         return
-    # At one depth only: below, each branch is checked in its own thread.
-    alone = replace(tour, threads=1)
 
     def list_findings(task: Task) -> list[Finding]:
-        return list(check_branch(*task, alone))
+        return list(check_branch(*task, tour))
 
     calls = [partial(list_findings, task) for task in tasks]
     for found in call_at_once(tasks[0][0].location.source, calls):

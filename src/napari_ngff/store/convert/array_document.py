@@ -194,7 +194,7 @@ def convert_array(
         and region.has_whole_units(layout.shards or layout.chunks, layout.shape)
     )
     shape, names = region.shape, level.axes
-    asks_chunks = _differ(request.chunks, layout.chunks, layout, names)
+    asks_chunks = _asks_for_others(request.chunks, layout.chunks, layout, names)
     # Chunks that stay as they are may be put into shards.
     chunks_stay = (
         keeps_bytes
@@ -208,7 +208,7 @@ def convert_array(
     # Whether other chunks or shards are asked for.
     asks = (
         asks_chunks
-        or _differ(request.shards, layout.shards, layout, names)
+        or _asks_for_others(request.shards, layout.shards, layout, names)
         or (
             request.auto_shards
             and layout.shards is None
@@ -285,12 +285,13 @@ def is_regular(document: JSON) -> bool:
     return "chunk_grid" not in document or name_of(document["chunk_grid"]) == "regular"
 
 
-def _differ(
+def _asks_for_others(
     asked: tuple[tuple[str, int], ...],
     stored: Shape | None,
     layout: ArrayLayout,
     names: tuple[str, ...],
 ) -> bool:
+    """Return whether chunks or shards are asked for that are not there already."""
     for name, length in asked:
         if name in names:
             axis = names.index(name)

@@ -228,8 +228,8 @@ class OpenedTask:
             yield part, (*moved[:axis], (index, index + 1), *moved[axis + 1 :])
 
     def stored_key(self, cell: Shape) -> str:
-        """Return the key in the source of what is cell of the new array: a stored
-        object, or a chunk where these get into shards.
+        """Return the source key of the object that becomes `cell`, a stored object of
+        the new array, or a chunk where chunks are joined into shards.
         """
         region = self.task.region
         unit = self.source.shards or self.source.chunks

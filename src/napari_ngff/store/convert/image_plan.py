@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from napari_ngff.errors import OMEZarrError, OptionError, UnsupportedError, error_text
+from napari_ngff.errors import OptionError, UnsupportedError, error_text
 from napari_ngff.metadata.axes import AXES_BEFORE_0_3
 from napari_ngff.metadata.version import Version
-from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.convert.array_document import ArrayRegion, PlannedLevel
 from napari_ngff.store.convert.new_attributes import GroupChange, NewMultiscale
 from napari_ngff.store.pyramids.level_reduction import method_named
+from napari_ngff.store.pyramids.pyramid import open_arrays
 from napari_ngff.store.pyramids.pyramid_writer import coarser_shape
 
 if TYPE_CHECKING:
@@ -136,13 +136,14 @@ def plan_image(
 
 
 def _open_levels(node: Node, multiscale: Multiscale, problems: list[str]) -> Arrays:
+    opened = open_arrays(node, multiscale, {})
+    errors = [each for each in opened.values() if isinstance(each, Exception)]
+    problems += map(error_text, errors)
     arrays: Arrays = {}
     for level in multiscale.levels:
-        key = node.location.object_key(level.path)
-        try:
-            arrays[level.path] = open_array(node.location.source, key, node.zarr_format)
-        except (OMEZarrError, OSError) as error:
-            problems.append(error_text(error))
+        array = opened[node.location.object_key(level.path)]
+        if not isinstance(array, Exception):
+            arrays[level.path] = array
     if not arrays:
         msg = f"{node} has no level that can be read: {'; '.join(problems)}"
         raise UnsupportedError(msg)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON, Level, Multiscale, PlateMetadata
     from napari_ngff.store.hierarchy.node import Node
 
-KEYS = (
+OME_KEYS = (
     "multiscales",
     "omero",
     "image-label",
@@ -33,13 +33,13 @@ KEYS = (
 )
 """Keys of OME-Zarr: at the root of Zarr v2, below ``ome`` in v3."""
 
-PARTS = ("plate", "well", "image-label")
+VERSIONED_PARTS = ("plate", "well", "image-label")
 """Parts that state the version as well, up to 0.5."""
 
-ALIKE = (V0_4, V0_5)
+SAME_MULTISCALES = (V0_4, V0_5)
 """Versions that state multiscales alike."""
 
-WRITTEN = (
+REWRITTEN_KEYS = (
     "version",
     "axes",
     "datasets",
@@ -147,11 +147,11 @@ def convert_attributes(node: Node, version: Version, change: GroupChange) -> JSO
     stated = home.pop("version", None) if node.zarr_format == 3 else None
     found = node.metadata.version
     if change.multiscales and isinstance(home.get("multiscales"), list):
-        alike = found in ALIKE and version in ALIKE
+        alike = found in SAME_MULTISCALES and version in SAME_MULTISCALES
         home["multiscales"] = _list_multiscales(
             home["multiscales"], change, version, alike
         )
-    for key in PARTS:
+    for key in VERSIONED_PARTS:
         _state_version(home.get(key), version.has_part_versions, version)
     omero = home.get("omero")
     if isinstance(omero, dict):
@@ -200,11 +200,11 @@ def split_home(attributes: JSON, zarr_format: int) -> tuple[JSON, JSON]:
     """Split what is of OME-Zarr from keys of other programs."""
     inner = attributes.get("ome")
     if isinstance(inner, dict) and (
-        zarr_format == 3 or not set(KEYS) & set(attributes)
+        zarr_format == 3 or not set(OME_KEYS) & set(attributes)
     ):
         return inner, {k: v for k, v in attributes.items() if k != "ome"}
-    home = {key: attributes[key] for key in attributes if key in KEYS}
-    return home, {k: v for k, v in attributes.items() if k not in KEYS}
+    home = {key: attributes[key] for key in attributes if key in OME_KEYS}
+    return home, {k: v for k, v in attributes.items() if k not in OME_KEYS}
 
 
 def _state_version(part: Any, wanted: bool, version: Version) -> None:
@@ -228,10 +228,12 @@ def _list_multiscales(
             continue
         # "type" and "metadata" of the entry stay as they were written.
         bare = replace(new.place_levels(), method=None, software=None)
-        kept = {k: v for k, v in entry.items() if k not in WRITTEN}
+        kept = {k: v for k, v in entry.items() if k not in REWRITTEN_KEYS}
         dumped, stated = dump_multiscale(bare, version), _datasets_of(entry)
-        listed = [stated.get(d["path"], {}) | d for d in dumped["datasets"]]
-        made.append(kept | dumped | {"datasets": listed})
+        dumped["datasets"] = [stated.get(d["path"], {}) | d for d in dumped["datasets"]]
+        if alike:
+            dumped["axes"] = entry.get("axes", dumped["axes"])
+        made.append(kept | dumped)
     return made
 
 

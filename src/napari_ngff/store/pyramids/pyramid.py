@@ -188,7 +188,7 @@ def open_pyramid(
         raise UnsupportedError(msg)
     multiscale = node.metadata.image.multiscales[index]
     problems: list[Problem] = []
-    opened = _open_arrays(node, multiscale, arrays or {})
+    opened = open_arrays(node, multiscale, arrays or {})
     # The order matters: levels are selected by what can be read, then given axes, then
     # sorted by shape, and only those that stay are compared with their metadata.
     usable = _select_levels(node, multiscale, opened, problems)
@@ -224,7 +224,8 @@ def _no_pixels_error(
     return UnsupportedError(msg, remedy=f"Restore {copies} from a copy.")
 
 
-def _open_arrays(node: Node, multiscale: Multiscale, known: Opened) -> Opened:
+def open_arrays(node: Node, multiscale: Multiscale, known: Opened) -> Opened:
+    """Open the arrays of all levels by their keys, or find out why one cannot be."""
     source = node.location.source
 
     def open_level(path: str) -> ChunkedArray | Exception:
