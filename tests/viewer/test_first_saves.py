@@ -43,10 +43,9 @@ def plates(tmp_path):
 
 
 def press_undo():
-    """Press the newest button; gives all messages after that."""
-    offers = [one for one in notification_manager.records if one.actions]
-    ((_, press),) = offers[-1].actions
-    press(None)
+    """Press the newest button *Undo*; gives all messages after that."""
+    buttons = [each for one in notification_manager.records for each in one.actions]
+    [press for text, press in buttons if text == "Undo"][-1](None)
     return [str(x.message) for x in notification_manager.records]
 
 

@@ -320,14 +320,16 @@ def test_number_keys_are_taken_once_however_often_a_dock_is_opened(viewer):
     assert len(inserted.callbacks) == count
 
 
-def test_an_older_browser_goes(tmp_path):
+def test_the_browser_of_a_plate_that_is_closed_goes(tmp_path):
     viewer = ViewerModel()
     for name in ("a.zarr", "b.zarr"):
         write_plate(tmp_path / name)
     older = session_of(viewer).browse(open_node(tmp_path / "a.zarr"))
     older.show_mosaic()
     gone = weakref.ref(older)
-    del older
+    assert session_of(viewer).open_tables().browser is older
     session_of(viewer).browse(open_node(tmp_path / "b.zarr"))
+    session_of(viewer).plates.close(str(older.node))
+    del older
     gc.collect()
     assert gone() is None

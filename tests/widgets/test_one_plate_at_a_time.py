@@ -1,4 +1,4 @@
-"""Of several plates, collections and folders one is on the canvas: the last opened."""
+"""Of several plates, collections and folders one is seen; the others are listed."""
 
 from __future__ import annotations
 
@@ -7,13 +7,21 @@ import shutil
 
 import numpy as np
 import pytest
+import zarr
+from napari._qt.dialogs.qt_notification import NapariQtNotification
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QPushButton
+from test_measured_asked import Replies
 
-from mouse import camera, canvas, pump, until
+from mouse import camera, canvas, drop, pump, until
 from napari_ngff.plugin import use_workers
 from napari_ngff.viewer.layers.label_owners import image_address
+from napari_ngff.viewer.services import settings
+from napari_ngff.viewer.services.notices import last_part
 from napari_ngff.viewer.session import session_of
+from napari_ngff.widgets.browser.host import browser_of, show_browser
+from napari_ngff.widgets.dialogs import CANCEL, SAVE
 from plates import write_group, write_image, write_plate
 
 
@@ -88,12 +96,166 @@ def test_only_what_was_opened_last_is_seen(viewer, files, seed):
         viewer.add_points([[3, 3]], name=f"on {path.name}")
 
 
-def test_of_two_that_are_opened_together_the_last_is_seen(viewer, files):
+def listed(viewer):
+    """Give what the list of plates shows: names, the chosen one, and if it is seen."""
+    box = browser_of(viewer).plates
+    names = [box.itemText(row) for row in range(box.count())]
+    return names, box.currentText(), box.isVisible()
+
+
+def shown_name(viewer):
+    browser = session_of(viewer).browser
+    return "" if browser is None else last_part(str(browser.node))
+
+
+def choose(viewer, name):
+    """Choose a plate in the list by keys."""
+    box = browser_of(viewer).plates
+    box.setFocus()
+    step = box.findText(name) - box.currentIndex()
+    for _ in range(abs(step)):
+        QTest.keyClick(box, Qt.Key.Key_Down if step > 0 else Qt.Key.Key_Up)
+    until(lambda: listed(viewer)[1] == name == shown_name(viewer))
+    settle(viewer)
+
+
+def test_of_two_that_are_opened_together_the_last_is_seen_and_both_are_listed(
+    viewer, files
+):
     use_workers()
     paths = [str(files / name) for name in ("a.zarr", "b.zarr")]
-    viewer.open(paths, plugin="napari-ngff")
+    viewer.open(paths[0], plugin="napari-ngff")
+    assert listed(viewer) == (["a.zarr"], "a.zarr", False)
+    viewer.open([*paths], plugin="napari-ngff")
     settle(viewer)
     require_last_alone(viewer, paths[-1])
+    names = ["a.zarr", "b.zarr"]
+    assert listed(viewer) == (names, "b.zarr", True)
+    count = len(viewer.layers)
+    for number in (0, 1, 0):
+        choose(viewer, names[number])
+        require_last_alone(viewer, paths[number])
+    assert len(viewer.layers) == count == 4, "each was read once"
+
+
+def test_plates_of_a_folder_are_listed_and_the_first_is_seen(viewer, files, tmp_path):
+    use_workers()
+    for name in ("p2.zarr", "p1.zarr", "p3.zarr"):
+        shutil.copytree(files / "b.zarr", tmp_path / name)
+    drop(show_browser(viewer), tmp_path)
+    until(lambda: shown_name(viewer) == "p1.zarr")
+    settle(viewer)
+    require_last_alone(viewer, tmp_path / "p1.zarr")
+    assert listed(viewer)[0] == [tmp_path.name, "p1.zarr", "p2.zarr", "p3.zarr"]
+    choose(viewer, "p2.zarr")
+    require_last_alone(viewer, tmp_path / "p2.zarr")
+    shutil.rmtree(tmp_path / "p3.zarr")
+    QTest.keyClick(browser_of(viewer).plates, Qt.Key.Key_Down)
+    until(lambda: listed(viewer)[1] == "p2.zarr")  # again, as the other is gone
+    require_last_alone(viewer, tmp_path / "p2.zarr")
+
+
+def look(viewer):
+    """Give what is seen: layers, view, filter and field."""
+    names = {layer.name for layer in viewer.layers if layer.visible}
+    view = np.round([camera(viewer).zoom, *camera(viewer).center[-2:]], 2)
+    filter_line = browser_of(viewer).controls.filter.text()
+    return names, view.tolist(), filter_line, session_of(viewer).browser.position
+
+
+def work_on_field(viewer, folder):
+    """Paint, draw a point, load a table, filter, and zoom; return labels and tables."""
+    labels = next(x for x in viewer.layers if x._type_string == "labels")
+    labels.paint((3, 3), 77)
+    viewer.add_points([[3, 3]], name="mine")
+    (folder / "layout.csv").write_text("well,dose\nA1,1\nB2,3\n")
+    dock, tables = browser_of(viewer), session_of(viewer).open_tables()
+    dock.tables.load_file(str(folder / "layout.csv"))
+    until(lambda: tables.table is not None)
+    dock.controls.filter.setText("dose > 2")
+    until(lambda: set(tables.view.wells or ()) == {"B/2"})
+    camera(viewer).zoom *= 2
+    camera(viewer).center = (0, 9, 7)
+    return labels, tables
+
+
+def test_a_plate_comes_back_as_it_was_left(viewer, files, tmp_path):
+    use_workers()
+    path = shutil.copytree(files / "a.zarr", tmp_path / "a.zarr")
+    viewer.open(str(path), plugin="napari-ngff")
+    session_of(viewer).browser.show_field("B/2", "1")
+    settle(viewer)
+    labels, tables = work_on_field(viewer, tmp_path)
+    before = look(viewer)
+    for how in ("list", "open"):
+        viewer.open(str(files / "b.zarr"), plugin="napari-ngff")
+        until(lambda: shown_name(viewer) == "b.zarr")
+        settle(viewer)
+        session_of(viewer).browser.step_field(1)
+        settle(viewer)
+        assert browser_of(viewer).controls.filter.text() == ""
+        if how == "list":
+            choose(viewer, "a.zarr")
+        else:
+            viewer.open(str(path), plugin="napari-ngff")
+            until(lambda: shown_name(viewer) == "a.zarr")
+            settle(viewer)
+        assert look(viewer) == before
+        assert session_of(viewer).open_tables() is tables
+        assert labels.unsaved
+        assert labels.data[0][3, 3] == 77
+    # The next field gets other labels, and what was painted is saved in its own.
+    session_of(viewer).browser.step_field(-1)
+    settle(viewer)
+    assert not labels.unsaved
+    saved = zarr.open_array(path / "B" / "2" / "1" / "labels" / "cells" / "0", mode="r")
+    assert saved[3, 3] == 77
+
+
+def press_close(viewer):
+    """Press the button of the notice that a plate is hidden."""
+
+    def button():
+        notices = viewer.window._qt_window.findChildren(NapariQtNotification)
+        buttons = [b for x in notices for b in x.findChildren(QPushButton)]
+        return next((b for b in buttons if b.text() == "Close instead"), None)
+
+    until(button)
+    QTest.mouseClick(button(), Qt.MouseButton.LeftButton)
+
+
+def test_a_plate_is_closed_after_its_unsaved_work_was_asked_about(
+    viewer, files, tmp_path, monkeypatch
+):
+    use_workers()
+    monkeypatch.setattr(settings, "saves_when_moving_on", lambda: False)
+    path = shutil.copytree(files / "a.zarr", tmp_path / "a.zarr")
+    viewer.open(str(path), plugin="napari-ngff")
+    browser = session_of(viewer).browser
+    browser.show_field("B/2", "1")
+    settle(viewer)
+    browser.toggle_pin("A/1")
+    until(lambda: browser.pinned_fields)
+    labels, _ = work_on_field(viewer, tmp_path)
+    viewer.open(str(files / "b.zarr"), plugin="napari-ngff")
+    settle(viewer)
+    before = set(viewer.layers)
+    user = Replies(CANCEL)
+    press_close(viewer)
+    until(lambda: user.asked)
+    pump(100)
+    assert set(viewer.layers) == before
+    assert labels.unsaved
+    assert listed(viewer)[0] == ["a.zarr", "b.zarr"]
+    user = Replies(SAVE)
+    press_close(viewer)
+    until(lambda: listed(viewer)[0] == ["b.zarr"])
+    assert len(user.asked) == 1
+    left = {layer for layer in viewer.layers if not layer.visible}
+    assert left == {viewer.layers["mine"]}, "in memory alone"
+    saved = zarr.open_array(path / "B" / "2" / "1" / "labels" / "cells" / "0", mode="r")
+    assert saved[3, 3] == 77
+    require_last_alone(viewer, files / "b.zarr")
 
 
 def test_strokes_on_the_plate_before_are_kept_and_named(viewer, files, tmp_path):

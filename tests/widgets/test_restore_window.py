@@ -266,7 +266,7 @@ def test_a_field_of_a_plate_is_shown_with_its_edits(viewer, plate):
     until(lambda: settings.last_tool() == tool)
     leave(viewer)
     session_of(viewer).browser.close()
-    session_of(viewer).browser = None
+    session_of(viewer).plates.shown = None
     asked = Asked(RESTORE)
     opened(viewer, plate)
     until(lambda: asked.rows)

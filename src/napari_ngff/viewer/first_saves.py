@@ -6,11 +6,11 @@ import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from napari.utils.notifications import Notification, show_warning
+from napari.utils.notifications import show_warning
 
+from napari_ngff.viewer.browsing.plate_list import Offer
 from napari_ngff.viewer.layers.label_owners import forget_save, note_save
 from napari_ngff.viewer.services.notices import count_noun, last_part, shorten_name
-from napari_ngff.viewer.services.settings import PLUGIN
 from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.session import session_of, viewer_of
 
@@ -19,15 +19,6 @@ if TYPE_CHECKING:
 
     from napari_ngff.viewer.browsing.positions import Position
     from napari_ngff.viewer.painting.paint import OMEZarrLabels
-
-
-class UndoOffer(Notification):  # type: ignore[misc]
-    """A notification with a button that undoes a save."""
-
-    @property
-    def source(self) -> str:
-        """What napari shows beside the button; its own manager by default."""
-        return PLUGIN
 
 
 def offer_undo(layer: OMEZarrLabels, count: int) -> None:
@@ -87,7 +78,7 @@ class FirstSave:
         viewer = self.viewer()
         if viewer is not None:
             actions = (("Undo", lambda _: self.undo()),)
-            Window.current.show_offer(viewer, UndoOffer(text, "warning", actions))
+            Window.current.show_offer(viewer, Offer(text, "warning", actions))
 
     def undo(self) -> None:
         """Undo all strokes in the labels, and save that; shows their field if need be.

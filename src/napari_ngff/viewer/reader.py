@@ -24,7 +24,7 @@ from napari_ngff.labels.field_states import LastAnnotated, read_last_annotated
 from napari_ngff.metadata.model import GroupKind, Severity
 from napari_ngff.plate.mosaic_level import MosaicLevel
 from napari_ngff.store.arrays.lazy_array import LazyArray
-from napari_ngff.store.hierarchy.image_folder import is_group
+from napari_ngff.store.hierarchy.image_folder import BROWSED, find_plates, is_group
 from napari_ngff.store.hierarchy.node import Node, open_node
 from napari_ngff.store.pyramids.pyramid import LevelSource, innermost_source
 from napari_ngff.store.sources.read_ahead import call_at_once
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.layers.layer_groups import LayerGroup
+    from napari_ngff.viewer.session import Session
 
 
 def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[LayerData]] | None:
@@ -110,20 +111,36 @@ def browse_folder(viewer: Any, node: Node) -> Browser:
     session = session_of(viewer)
     browser = session.browse(node)
 
-    def open_path(path: str) -> None:
-        def done(found: list[LayerData] | str) -> None:
-            if isinstance(found, str):
-                Window.current.show_messages(
-                    (found,), f"Not opened: {shorten_name(last_part(path))}"
-                )
-            else:
-                session.add(found, path)
-
-        Window.current.run_work(partial(attempt_work, partial(read_paths, path)), done)
+    def list_found(plates: tuple[str, ...]) -> None:
+        session.plates.add_plates(plates)
+        are_all = 0 < len(plates) == len(node.metadata.series or ())
+        if are_all and session.browser is browser:
+            show_listed(session, plates[0])
 
     if not len(browser.path_opened):
-        browser.path_opened.connect(open_path)
+        browser.path_opened.connect(partial(show_listed, session))
+        Window.current.run_work(partial(find_plates, node), list_found)
     return browser
+
+
+def show_listed(session: Session, address: str) -> None:
+    """Show what a session lists: as it was left, or read for the first time."""
+    known = session.plates.browsers.get(address)
+
+    def done(found: list[LayerData] | str) -> None:
+        if isinstance(found, str):
+            Window.current.show_messages(
+                (found,), f"Not opened: {shorten_name(last_part(address))}"
+            )
+            session.plates.add_plates()  # with the one on screen chosen
+        else:
+            session.add(found, address)
+
+    if known is not None and (known.kind is GroupKind.SERIES or known.layers.by_slot()):
+        session.browse(known.node)
+    else:
+        read = partial(read_paths, address)
+        Window.current.run_work(partial(attempt_work, read), done)
 
 
 @beyond_limits()
@@ -141,16 +158,22 @@ def read_paths(path: str | Sequence[str]) -> list[LayerData]:
 
 def _read_nodes(nodes: Iterable[Node]) -> list[LayerData]:
     """Read nodes that are opened together; of several plates the last one is seen."""
-    layers: list[LayerData] = []
-    browsed: list[LayerData] = []
-    for node in nodes:
-        found = read_node(node)
-        if current_viewer() is not None and find_browsable(node) is not None:
-            for _, keywords, _ in browsed:
-                keywords["visible"] = False
-            browsed = found
-        layers += found
-    return layers
+    return [x for node in nodes if not _shows_again(node) for x in read_node(node)]
+
+
+def _shows_again(node: Node) -> bool:
+    """Show a plate that is listed, as it was left; False for what is to be read."""
+    viewer = current_viewer()
+    if viewer is None or node.kind not in BROWSED:
+        return False
+    from napari_ngff.viewer.session import session_of
+
+    session = session_of(viewer)
+    known = session.plates.browsers.get(str(node))
+    if known is None or not known.layers.by_slot():
+        return False
+    Window.current.run_in_main(partial(session.browse, known.node))
+    return True
 
 
 def read_layers(path: str | Path | Sequence[str]) -> list[Layer]:
@@ -173,7 +196,8 @@ def read_layers(path: str | Path | Sequence[str]) -> list[Layer]:
     """
     from napari_ngff.viewer.painting.painted_layers import as_layer
 
-    found = read_paths(str(path) if isinstance(path, Path) else path)
+    paths = [path] if isinstance(path, str | Path) else path
+    found = [data for one in paths for data in read_node(open_node(str(one)))]
     if current_viewer() is None:
         read_first_pixels(found, shown=False)
     layers = [as_layer(data) for data in found]

@@ -25,9 +25,7 @@ from napari_ngff.viewer.annotations.points_annotation import PointsAnnotation
 from napari_ngff.viewer.annotations.regions_annotation import RegionsAnnotation
 from napari_ngff.viewer.annotations.shapes_annotation import ShapesAnnotation
 from napari_ngff.viewer.browsing.annotation import AnnotationRound
-from napari_ngff.viewer.browsing.browser import Browser
-from napari_ngff.viewer.browsing.canvas_controls import NavigationKeys
-from napari_ngff.viewer.browsing.plate_tables import PlateTables
+from napari_ngff.viewer.browsing.plate_list import PlateList
 from napari_ngff.viewer.browsing.positions import inline_title
 from napari_ngff.viewer.browsing.recovery import EditRecovery
 from napari_ngff.viewer.browsing.region_steps import RegionSteps
@@ -92,7 +90,7 @@ from napari_ngff.viewer.private.napari_window import (
 )
 from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.services.latest_task import LatestTask
-from napari_ngff.viewer.services.notices import last_part, shorten_name
+from napari_ngff.viewer.services.notices import last_part
 from napari_ngff.viewer.services.settings import PLUGIN
 from napari_ngff.viewer.services.window import Signal, Window
 from napari_ngff.viewer.streaming.pixel_fetcher import pixels_arrived
@@ -122,6 +120,8 @@ if TYPE_CHECKING:
     from napari.layers import Image, Layer
 
     from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.viewer.browsing.browser import Browser
+    from napari_ngff.viewer.browsing.plate_tables import PlateTables
 
 KINDS = (
     LabelAnnotation,
@@ -145,14 +145,13 @@ class Session:
     """Emitted with the `Reference` of the coordinate system that layers moved to."""
 
     browsing = Signal(object)
-    """Emitted with the `Browser` of a plate, a well, a collection or a folder."""
+    """Emitted with `browser` when it, or the list of plates, has changed."""
 
     def __init__(self, viewer: ViewerModel) -> None:
         self._viewer = viewer
-        self.browser: Browser | None = None
-        self._tables: PlateTables | None = None
         self.annotation_round: AnnotationRound | None = None
         self.annotations = Annotations(viewer, KINDS)
+        self.plates = PlateList(self.annotations, self.browsing.emit)
         self.recovery = EditRecovery(self.annotations)
         self._copying = LatestTask()
         viewer.bind_key("Shift-Right", lambda _: self.copy_object(1), overwrite=True)
@@ -286,42 +285,31 @@ class Session:
         if origin.estimate or (stated is None and not joined):
             self._measure_contrast(layer, keep_limits=not origin.estimate)
 
-    def browse(self, node: Node, *, anew: bool = False) -> Browser:
-        """Browse a plate, well, collection or folder from now on; shows nothing yet.
+    @property
+    def browser(self) -> Browser | None:
+        """The browser of what is on the canvas; None before anything was opened."""
+        return self.plates.shown
 
-        The same node again gives the same browser. One at a time is on the canvas: what
-        was seen of another one is hidden.
+    def browse(self, node: Node, *, anew: bool = False) -> Browser:
+        """Browse a plate, well, collection or folder from now on.
+
+        The same node again gives the same browser, and shows what was seen of it. One
+        at a time is on the canvas: what was seen of another one is hidden.
 
         Parameters
         ----------
         anew
             Whether layers of the node come now, also if there are some already.
         """
-        viewer, older = self._viewer, self.browser
-        is_other = older is None or str(older.node) != str(node)
-        if older is not None and (is_other or anew):
-            _hide_layers(viewer, older)
-        if is_other:
-            if older is not None:
-                older.close()
-            self.browser = Browser(self.annotations, node)
-            self.annotations.browsed = str(node)
-            NavigationKeys(self.browser)  # the viewer has it, until the browser closes
-        assert self.browser is not None
-        self.recovery.watch_browser(self.browser)
-        self.browsing.emit(self.browser)
-        Window.current.show_browser(viewer)
-        return self.browser
+        browser = self.plates.show(node, anew=anew)
+        self.recovery.watch_browser(browser)
+        self.browsing.emit(browser)
+        Window.current.show_browser(self._viewer)
+        return browser
 
     def open_tables(self) -> PlateTables | None:
         """Give the tables of what is browsed; the first call searches for them."""
-        browser, tables = self.browser, self._tables
-        if browser is None:
-            return None
-        if tables is None or tables.browser is not browser:
-            self._tables = tables = PlateTables(browser)
-            tables.find_tables()
-        return tables
+        return self.plates.open_tables()
 
     def find_browsed(self) -> Browser | None:
         """Return what is browsed, but for what other layers have replaced."""
@@ -462,17 +450,6 @@ class Session:
                 layer.metadata[KEY] = replace(layer.metadata[KEY], given=given)
 
         Window.current.run_work(lambda: measure_contrast(data), done)
-
-
-def _hide_layers(viewer: ViewerModel, browser: Browser) -> None:
-    """Hide all layers, since another plate or collection comes in their place."""
-    seen = [layer for layer in viewer.layers if layer.visible]
-    for layer in seen:
-        layer.visible = False
-    if seen:
-        name = shorten_name(last_part(str(browser.node)))
-        text = f"Hidden: {name}\nIts layers stay in the list, and unsaved strokes too."
-        Window.current.show_passing(text)
 
 
 KEPT = "ome_zarr_session"

@@ -82,7 +82,7 @@ def test_labels_that_are_restored_and_saved_are_listed(viewer, plate, monkeypatc
     paint_new(viewer, "mitosis").saver.keep_journal()
     viewer.layers.clear()
     session_of(viewer).browser.close()
-    session_of(viewer).browser = None
+    session_of(viewer).plates.shown = None
     answer = RESTORE
     monkeypatch.setattr(
         Window.current, "offer_edits", lambda viewer, kept: (answer, kept)

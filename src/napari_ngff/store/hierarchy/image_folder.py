@@ -88,6 +88,12 @@ def image_folder(path: str) -> ImageFolder | None:
     return ImageFolder(source, tuple(names)) if names else None
 
 
+def find_plates(node: Node) -> tuple[str, ...]:
+    """Find the addresses of the plates in a folder, by reading each group."""
+    opened = map(node.find_child, node.metadata.series or ())
+    return tuple(str(each) for each in opened if each and each.kind is GroupKind.PLATE)
+
+
 def is_group(path: str) -> bool:
     """Return whether a folder has a metadata document of zarr."""
     return any(os.path.isfile(os.path.join(path, name)) for name in DOCUMENTS)

@@ -35,13 +35,6 @@ def watch_lists(listener: ListListener) -> None:
         _listeners.append(weakref.WeakMethod(listener))
 
 
-def unwatch_lists(listener: ListListener) -> None:
-    """Call the method no more."""
-    with _changing:
-        kept = [known for known in _listeners if known() not in (None, listener)]
-        _listeners[:] = kept
-
-
 def announce_lists(root: str, keys: Iterable[str]) -> None:
     """Announce the lists of labels among documents that were saved.
 

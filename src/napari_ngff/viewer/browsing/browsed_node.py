@@ -12,11 +12,7 @@ from napari_ngff.labels.field_states import FieldStates
 from napari_ngff.metadata.model import Acquisition, GroupKind, LabelInfo
 from napari_ngff.plate.plate_layout import MapWell, PlateMap, map_plate
 from napari_ngff.store.hierarchy.node import Node, read_node
-from napari_ngff.store.write.label_list_watch import (
-    image_of_list,
-    unwatch_lists,
-    watch_lists,
-)
+from napari_ngff.store.write.label_list_watch import image_of_list, watch_lists
 from napari_ngff.viewer.browsing.field_labels import (
     AnnotationStates,
     Begin,
@@ -85,10 +81,6 @@ class BrowsedNode:
         self._misfits = OversizedWells()
         self._known_labels: dict[str, None] = {}
         watch_lists(self._on_list_saved)
-
-    def close(self) -> None:
-        """Follow the files no longer."""
-        unwatch_lists(self._on_list_saved)
 
     @property
     def map(self) -> PlateMap:

@@ -99,7 +99,6 @@ class Browser(BrowsedNode):
         self.layers = ShownLayers(
             annotations, self.state, self._follow_eye, self._on_labels_saved
         )
-        self._is_closed = False
         self._task = LayerTask(
             partial(self._on_busy, "shown"),
             lambda: Window.current.hold_drawing(annotations.viewer),
@@ -121,14 +120,29 @@ class Browser(BrowsedNode):
         logged_in.connect(self.follow_login)
 
     def close(self) -> None:
-        """Stop acting on the viewer; the layers stay."""
-        super().close()
-        self._is_closed = True
-        self._task.cancel()
+        """Stop acting on the viewer, and hide all layers, until `resume`."""
+        self._task.finish_steps()
+        self.cancel_reading()
         self._stream.close()
-        self.layers.viewer.layers.events.inserted.disconnect(self._on_inserted)
-        self._pins.cancel_reading()
+        self._sliders.note(self.layers.viewer, self.layers.field_layers())
+        self.layers.put_away()
+        self.layers.are_away = True
         self.closed.emit()
+
+    def resume(self, *, anew: bool) -> None:
+        """Act on the viewer again; show what was hidden, unless layers come anew."""
+        self.layers.are_away = False
+        if not anew:
+            self._stream.connect_wells(self.layers.tiles)
+            self.layers.bring_back()
+            self._sliders.restore(self.layers.viewer, self.layers.field_layers())
+            self._tell_shown()
+
+    def remove_layers(self) -> None:
+        """Remove the layers of all fields; what the user has drawn on them stays."""
+        self._pins.remove_all()
+        for layer in self.layers.by_slot().values():
+            self.layers.viewer.layers.remove(layer)
 
     def _is_open(self) -> bool:
         return Window.current.is_open(self.layers.viewer)
@@ -347,7 +361,7 @@ class Browser(BrowsedNode):
     def _show_fields(self, asked: ShownFields, hidden: tuple[str, ...] = ()) -> None:
         """Show fields, as soon as those on screen are left and these are read."""
         # A worker may ask for a wider overview after the browser was closed.
-        if self._is_closed:
+        if self.layers.are_away:
             return
         # While something else is on its way, a step may lead back to what is shown.
         settled = self.position if self.state.wanted is None else None
@@ -516,7 +530,7 @@ class Browser(BrowsedNode):
     def follow_login(self, server: str) -> None:
         """Read wells again that this server refused before it was given a login."""
         is_ours = server_of(self.node.location.source.name) == server
-        if self._is_closed or not is_ours:
+        if self.layers.are_away or not is_ours:
             return
         if self.resolver.arrangements.retry_refused():
             self._redraw_wells()
@@ -568,18 +582,8 @@ class Browser(BrowsedNode):
         return self._pins.find_pinned(world)
 
     def compared_corners(self) -> tuple[tuple[str, tuple[float, float]], ...]:
-        """Name the images that are compared, each with its first corner, y and x.
-
-        With the image that is shown, which comes first; () where nothing is pinned.
-        """
-        corners = self._pins.pinned_corners()
-        if not corners:
-            return ()
-        images, position = self.layers.image_layers(), self.position
-        if position is not None and images:
-            # Row 0 is the corner with the least coordinates, of the whole layer.
-            y, x = images[0].extent.world[0, -2:]
-            corners = {position: (float(y), float(x)), **corners}
+        """Name the images that are compared, each with its first corner, y and x."""
+        corners = self._pins.compared_corners()
         names = self.name_images(corners)
         return tuple(zip(names, corners.values(), strict=True))
 

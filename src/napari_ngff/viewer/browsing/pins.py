@@ -103,9 +103,17 @@ class PinnedFields:
                 del self._layers[position]  # the user has removed them
         return tuple(self._layers)
 
-    def pinned_corners(self) -> dict[Position, tuple[float, float]]:
-        """Return the first corner, along y and x, of each image that is pinned."""
-        corners = {}
+    def compared_corners(self) -> dict[Position, tuple[float, float]]:
+        """Return the first corner, along y and x, of each image that is compared.
+
+        With the image that is shown, which comes first; {} where nothing is pinned.
+        """
+        corners, images = {}, self._shown.image_layers()
+        shown = self._state.shown.position
+        if shown is not None and images and self.pinned_positions():
+            # Row 0 is the corner with the least coordinates, of the whole layer.
+            y, x = images[0].extent.world[0, -2:]
+            corners[shown] = float(y), float(x)
         for position in self.pinned_positions():
             layers = self._layers_of(position).values()
             lows = [layer.extent.world[0, -2:] for layer in layers]

@@ -109,7 +109,6 @@ class PlateTables:
 
         self._task = LatestTask(is_open, self.progressed.emit)
         self._search, self._viewing = LatestTask(is_open), LatestTask(is_open)
-        browser.closed.connect(self.close)
         browser.layers_changed.connect(self._follow_layers)
         browser.labels_offered.connect(self._offer_counts)
         self._annotations.changed.connect(self._check_strokes)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.viewer.browsing.camera import (
     MARGIN,
     OVERVIEW_MARGIN,
+    CameraView,
     Corners,
     canvas_of,
     cells_of,
@@ -68,6 +69,8 @@ class ShownLayers:
         The layers that stay while fields are exchanged in them.
     tiles
         The wells of an overview on screen, by acquisition and labels.
+    are_away
+        Whether another plate is on screen instead.
     """
 
     def __init__(
@@ -88,6 +91,34 @@ class ShownLayers:
         self._extras = weakref.WeakKeyDictionary()
         self._hidden: weakref.WeakSet[Layer] = weakref.WeakSet()
         self._followed: weakref.WeakSet[LayerSaver] = weakref.WeakSet()
+        # What is seen again when this plate is shown instead of another one.
+        self._put_away: weakref.WeakSet[Layer] = weakref.WeakSet()
+        self._camera: CameraView | None = None
+        self.are_away = False
+
+    def put_away(self, layers: Iterable[Layer] | None = None) -> None:
+        """Hide layers until `bring_back`; by default all, and note the view."""
+        if layers is None:
+            layers, images = self.viewer.layers, self.image_layers()
+            self._put_away.clear()
+            self._camera = (
+                CameraView.note_view(self.viewer, images[0]) if images else None
+            )
+        for layer in layers:
+            if layer.visible:
+                self._put_away.add(layer)
+                layer.visible = False
+
+    def bring_back(self) -> None:
+        """Show what was put away, as it was in view."""
+        for layer in self.viewer.layers:
+            layer.visible |= layer in self._put_away
+        self.follow_layers()
+        images = self.image_layers()
+        if self._camera and images:
+            self._camera.apply_to(self.viewer, images[0])
+        else:
+            self.fit_all()
 
     def by_slot(self) -> dict[Slot, Layer]:
         """Return the layers that the user has not removed."""
@@ -296,11 +327,18 @@ class ShownLayers:
         if slot is not None:
             self.slots.take_layer(slot, layer, state.labels if self.tiles else None)
             self.keep_layers([layer])
+            if self.are_away:  # from a server it comes late
+                self.put_away([layer])
+                return False
             layers = self.viewer.layers
             if len(layers) > 1 and not any(x.visible for x in layers if x is not layer):
                 self.fit_all()  # as napari does for the first layer
             return True
-        if self.slots.take_channel(self.viewer, layer) or self._take_labels(layer):
+        if (
+            self.are_away
+            or self.slots.take_channel(self.viewer, layer)
+            or self._take_labels(layer)
+        ):
             return False
         # Anything else lies on the field that is on screen, and is hidden with it. Only
         # what was opened from a file, which has a path, or lies on an image of another

@@ -174,6 +174,11 @@ class LayerTask:
         """Drop what still waits."""
         self._counter.newest += 1
 
+    def finish_steps(self) -> None:
+        """Change layers to the end that have begun to change."""
+        if self._steps is not None and not self._is_stepping:
+            self._do_steps(self._steps, math.inf)
+
     def check_newest(self) -> Callable[[], bool]:
         """Return a function that tells whether no later start or cancel has come.
 
@@ -243,11 +248,7 @@ class LayerTask:
     def _begin_steps(
         self, is_newest: Callable[[], bool], steps: Iterator[None]
     ) -> None:
-        begun = self._steps
-        if begun is not None and not self._is_stepping:
-            # Layers that have begun to change are changed to the end before others
-            # begin.
-            self._do_steps(begun, math.inf)
+        self.finish_steps()  # before others begin
         if self._release_drawing is None:
             self._release_drawing = self._hold_drawing()
         self._steps = steps

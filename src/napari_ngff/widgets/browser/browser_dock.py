@@ -27,7 +27,7 @@ from napari_ngff.store.hierarchy.image_folder import BROWSED, find_images
 from napari_ngff.viewer.browsing.positions import Position, WellFields, key_of
 from napari_ngff.viewer.browsing.region_steps import STEP_KEYS
 from napari_ngff.viewer.inspecting.inspection import node_of
-from napari_ngff.viewer.reader import browse_folder
+from napari_ngff.viewer.reader import browse_folder, show_listed
 from napari_ngff.viewer.services.notices import shorten_message
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.controls import CanvasMode, mode_of
@@ -97,6 +97,7 @@ class BrowserDock(BrowserPanel):
     def _connect_signals(self) -> None:
         connect_while_alive(self._session.browsing, self, self.setBrowser)
         self.dropped.connect(self.showPath)
+        self.plates.activated.connect(self._on_plate)
         self.map.chosen.connect(self.goToWell)
         self.map.approached.connect(self.zoomToWell)
         self.map.pinned.connect(self.pinWell)
@@ -124,6 +125,7 @@ class BrowserDock(BrowserPanel):
 
     def setBrowser(self, browser: Browser) -> None:
         """Browse another plate, well or collection."""
+        self.setPlates(self._session.plates.browsers, str(browser.node))
         if browser is self._browser:
             return
         self._leave_browser()
@@ -152,7 +154,9 @@ class BrowserDock(BrowserPanel):
         kind = "images" if node.kind is GroupKind.SERIES else node.kind
         self.title.setText(f"{name} ({kind})")
         self.map.setMap(browser.map)
-        self.tables.setTables(self._session.open_tables())
+        tables = self._session.open_tables()
+        self.tables.setTables(tables)
+        self.controls.filter.setText("" if tables is None else tables.joined.text)
         self._show_selected()
         self._show_problems()
         self.showPages(node.kind)
@@ -180,6 +184,8 @@ class BrowserDock(BrowserPanel):
             # Else both would be called until Python's garbage is collected, and once
             # that has begun, in a worker, a call fails.
             self._disconnect_browser()
+            if (tables := self.tables.tables()) is not None:
+                tables.stop()
             self.tables.setTables(None)
         return bool(super().event(event))
 
@@ -509,6 +515,9 @@ class BrowserDock(BrowserPanel):
             browser.show_mosaic()
 
     # --- what is shown
+
+    def _on_plate(self, row: int) -> None:
+        show_listed(self._session, self.plates.itemData(row))
 
     def _canvas_mode(self) -> CanvasMode | None:
         return None if self._browser is None else mode_of(self._browser)

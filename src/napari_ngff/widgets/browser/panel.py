@@ -19,12 +19,14 @@ from qtpy.QtWidgets import (
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.plate.previews.preview import PreviewPlace, PreviewReader
 from napari_ngff.plate.previews.preview_queue import PreviewQueue, WellThumbnail
+from napari_ngff.viewer.services.notices import last_part
 from napari_ngff.viewer.streaming.outage_watch import logged_in
-from napari_ngff.widgets.browser.controls import BrowserControls
+from napari_ngff.widgets.browser.controls import BrowserControls, make_caption
 from napari_ngff.widgets.browser.plate_map import PlateMapView
-from napari_ngff.widgets.browser.table_bar import TableBar, is_table
+from napari_ngff.widgets.browser.table_bar import TableBar, fill_box, is_table
 from napari_ngff.widgets.browser.well_view import CollectionView, WellView
 from napari_ngff.widgets.connections import (
+    choice_box,
     connect_while_alive,
     fill_layout,
     filled_row,
@@ -36,6 +38,8 @@ from napari_ngff.widgets.opening import DropTarget
 from napari_ngff.widgets.workers import main_calls
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from napari_ngff.widgets.theme_look import ThemeColors
 
 
@@ -216,6 +220,8 @@ class BrowserPanel(DropTarget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.title = wrapping_label(self, HINT)
+        self.plates = choice_box(self, "Plates", "Shows another plate instead.")
+        self.plates_caption = make_caption("Plates:", self.plates, self)
         self.annotate = QPushButton("A&nnotate", self)
         self.annotate.setToolTip("Shows classes, tools and saving.")
         self.controls = BrowserControls(self)
@@ -235,6 +241,7 @@ class BrowserPanel(DropTarget):
             self.controls.geometry_chosen,
             self.controls.labels_chosen,
             self.controls.acquisitions_chosen,
+            self.plates.activated,
         ):
             chosen.connect(self._return_keys)
         self.progress.setRange(0, 0)
@@ -251,6 +258,7 @@ class BrowserPanel(DropTarget):
         fill_layout(
             QVBoxLayout(self),
             filled_row(self.title, self.annotate, wide=self.title),
+            filled_row(self.plates_caption, self.plates, wide=self.plates),
             self.controls,
             self.tables,
             self.splitter,
@@ -259,6 +267,7 @@ class BrowserPanel(DropTarget):
             wide=self.splitter,
         )
         self.clear()
+        self.setPlates([""], "")
         self.showBusy(False)
 
     def clear(self) -> None:
@@ -281,6 +290,18 @@ class BrowserPanel(DropTarget):
         self.well.setVisible(kind in (GroupKind.PLATE, GroupKind.WELL))
         self.controls.setVisible(kind in (GroupKind.PLATE, GroupKind.WELL))
         self.images.setVisible(kind not in (GroupKind.PLATE, GroupKind.WELL))
+
+    def setPlates(self, addresses: Iterable[str], shown: str) -> None:
+        """Offer what is open or listed, if it is more than one."""
+        names = {address: last_part(address) for address in addresses}
+        alike = [*names.values()]
+        titles = {
+            address: name if alike.count(name) == 1 else f"{name} ({address})"
+            for address, name in names.items()
+        }
+        fill_box(self.plates, titles, shown)
+        for widget in (self.plates_caption, self.plates):
+            widget.setVisible(len(names) > 1)
 
     def _return_keys(self) -> None:
         """Give the keys back to the map after a click, but not after Tab."""

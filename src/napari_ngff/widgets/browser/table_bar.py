@@ -189,7 +189,6 @@ class TableBar(QWidget):
         if self._tables is not None:
             self.destroyed.disconnect(self._tables.stop)
             self._following.end()
-            self._tables.stop()
         self._tables = tables
         if tables is not None:
             self._following.connect(tables.changed, self._show_tables)
