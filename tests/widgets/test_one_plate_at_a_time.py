@@ -16,7 +16,10 @@ from test_measured_asked import Replies
 
 from mouse import camera, canvas, drop, pump, until
 from napari_ngff.plugin import use_workers
+from napari_ngff.viewer.annotations.object_class_annotation import begin_classes
+from napari_ngff.viewer.browsing.table_offers import MeasureScope, TableOrigin
 from napari_ngff.viewer.layers.label_owners import image_address
+from napari_ngff.viewer.reader import show_listed
 from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.services.notices import last_part
 from napari_ngff.viewer.session import session_of
@@ -147,6 +150,11 @@ def test_plates_of_a_folder_are_listed_and_the_first_is_seen(viewer, files, tmp_
     settle(viewer)
     require_last_alone(viewer, tmp_path / "p1.zarr")
     assert listed(viewer)[0] == [tmp_path.name, "p1.zarr", "p2.zarr", "p3.zarr"]
+    for name in ("p2.zarr", "p1.zarr"):  # the later one counts, though it comes first
+        show_listed(session_of(viewer), str(tmp_path / name))
+    until(lambda: len(viewer.layers) == 2)
+    settle(viewer)
+    require_last_alone(viewer, tmp_path / "p1.zarr")
     choose(viewer, "p2.zarr")
     require_last_alone(viewer, tmp_path / "p2.zarr")
     shutil.rmtree(tmp_path / "p3.zarr")
@@ -164,9 +172,12 @@ def look(viewer):
 
 
 def work_on_field(viewer, folder):
-    """Paint, draw a point, load a table, filter, and zoom; return labels and tables."""
+    """Paint, classify, draw a point, load a table, filter, and zoom."""
     labels = next(x for x in viewer.layers if x._type_string == "labels")
     labels.paint((3, 3), 77)
+    classes = begin_classes(session_of(viewer).annotations, labels)
+    classes.add_class("round")
+    classes.classify(77, "round")
     viewer.add_points([[3, 3]], name="mine")
     (folder / "layout.csv").write_text("well,dose\nA1,1\nB2,3\n")
     dock, tables = browser_of(viewer), session_of(viewer).open_tables()
@@ -176,7 +187,7 @@ def work_on_field(viewer, folder):
     until(lambda: set(tables.view.wells or ()) == {"B/2"})
     camera(viewer).zoom *= 2
     camera(viewer).center = (0, 9, 7)
-    return labels, tables
+    return labels, tables, classes
 
 
 def test_a_plate_comes_back_as_it_was_left(viewer, files, tmp_path):
@@ -185,9 +196,11 @@ def test_a_plate_comes_back_as_it_was_left(viewer, files, tmp_path):
     viewer.open(str(path), plugin="napari-ngff")
     session_of(viewer).browser.show_field("B/2", "1")
     settle(viewer)
-    labels, tables = work_on_field(viewer, tmp_path)
+    labels, tables, classes = work_on_field(viewer, tmp_path)
     before = look(viewer)
     for how in ("list", "open"):
+        if how == "open":  # measuring continues
+            tables.measure_labels("cells", MeasureScope.ALL)
         viewer.open(str(files / "b.zarr"), plugin="napari-ngff")
         until(lambda: shown_name(viewer) == "b.zarr")
         settle(viewer)
@@ -201,9 +214,13 @@ def test_a_plate_comes_back_as_it_was_left(viewer, files, tmp_path):
             until(lambda: shown_name(viewer) == "a.zarr")
             settle(viewer)
         assert look(viewer) == before
+        assert classes.unsaved
+        assert classes in session_of(viewer).annotations.list_savable()
         assert session_of(viewer).open_tables() is tables
         assert labels.unsaved
         assert labels.data[0][3, 3] == 77
+    until(lambda: tables.joined.chosen.source is TableOrigin.MEASURED)
+    assert len(set(tables.table.frame["well"])) == 6
     # The next field gets other labels, and what was painted is saved in its own.
     session_of(viewer).browser.step_field(-1)
     settle(viewer)
@@ -236,7 +253,7 @@ def test_a_plate_is_closed_after_its_unsaved_work_was_asked_about(
     settle(viewer)
     browser.toggle_pin("A/1")
     until(lambda: browser.pinned_fields)
-    labels, _ = work_on_field(viewer, tmp_path)
+    labels, *_ = work_on_field(viewer, tmp_path)
     viewer.open(str(files / "b.zarr"), plugin="napari-ngff")
     settle(viewer)
     before = set(viewer.layers)
@@ -251,6 +268,7 @@ def test_a_plate_is_closed_after_its_unsaved_work_was_asked_about(
     press_close(viewer)
     until(lambda: listed(viewer)[0] == ["b.zarr"])
     assert len(user.asked) == 1
+    assert (path / "B" / "2" / "1" / "tables" / "cells_classes").exists()
     left = {layer for layer in viewer.layers if not layer.visible}
     assert left == {viewer.layers["mine"]}, "in memory alone"
     saved = zarr.open_array(path / "B" / "2" / "1" / "labels" / "cells" / "0", mode="r")

@@ -125,22 +125,27 @@ def browse_folder(viewer: Any, node: Node) -> Browser:
 
 def show_listed(session: Session, address: str) -> None:
     """Show what a session lists: as it was left, or read for the first time."""
-    known = session.plates.browsers.get(address)
+    plates, known = session.plates, session.plates.browsers.get(address)
+    plates.wanted = address
 
     def done(found: list[LayerData] | str) -> None:
         if isinstance(found, str):
             Window.current.show_messages(
                 (found,), f"Not opened: {shorten_name(last_part(address))}"
             )
-            session.plates.add_plates()  # with the one on screen chosen
+            plates.add_plates()  # with the one on screen chosen
         else:
             session.add(found, address)
+            later = plates.browsers.get(plates.wanted)
+            if later is not None:
+                session.browse(later.node)
 
     if known is not None and (known.kind is GroupKind.SERIES or known.layers.by_slot()):
         session.browse(known.node)
     else:
-        read = partial(read_paths, address)
-        Window.current.run_work(partial(attempt_work, read), done)
+        Window.current.run_work(
+            partial(attempt_work, partial(read_paths, address)), done
+        )
 
 
 @beyond_limits()

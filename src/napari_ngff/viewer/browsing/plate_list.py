@@ -46,12 +46,15 @@ class PlateList:
         By address; None for what is read when it is chosen.
     shown
         The browser of what is on the canvas; None before anything was opened.
+    wanted
+        The address that was chosen last; "" before any was.
     """
 
     def __init__(self, annotations: Annotations, changed: Callable[..., Any]) -> None:
         self._annotations, self._changed = annotations, changed
         self.browsers: dict[str, Browser | None] = {}
         self.shown: Browser | None = None
+        self.wanted = ""
         self._tables: dict[Browser, PlateTables] = {}
 
     def show(self, node: Node, *, anew: bool) -> Browser:
