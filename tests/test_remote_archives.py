@@ -12,7 +12,7 @@ import pytest
 import napari_ngff
 from buckets import bucket_server
 from napari_ngff.cli import main
-from napari_ngff.errors import FileChangedError
+from napari_ngff.errors import FileChangedError, UnsupportedError
 from napari_ngff.labels.places.sidecar import choose_location, why_elsewhere
 from napari_ngff.plate.previews.preview_cache import is_current, state_of
 from napari_ngff.store.hierarchy.node import open_node
@@ -95,7 +95,7 @@ def test_check(capsys, image, tmp_path):
 def test_a_file_without_parts_is_reported_in_a_sentence(
     capsys, image, server, monkeypatch
 ):
-    monkeypatch.setattr("napari_ngff.store.sources.file_part.LARGEST_WHOLE", 100)
+    monkeypatch.setattr("napari_ngff.store.sources.http_server.LARGEST_WHOLE", 100)
     server.ranges = False
     code, _, err = run(capsys, "info", image)
     assert code == 1
@@ -174,24 +174,16 @@ def bucket(files, tmp_path):
     files.rm("archives", recursive=True)
 
 
-def test_a_bucket(files, bucket, tmp_path, monkeypatch):
-    asked = []
-    call = type(files)._call_s3
-
-    async def note_call(self, method, *akwarglist, **kwargs):
-        asked.append((method, kwargs))
-        return await call(self, method, *akwarglist, **kwargs)
-
-    monkeypatch.setattr(type(files), "_call_s3", note_call)
+def test_a_bucket(files, bucket, tmp_path):
     node = open_node("s3://archives/deep/cells.ozx", key="me", secret="s3cret-key")
     assert str(node) == "s3://archives/deep/cells.ozx"
     levels = open_pyramid(node).levels
-    assert [method for method, _ in asked] == ["get_object"] * len(asked)
-    assert len(asked) <= 2
+    assert {one.name for one in files.asked} == {"get"}
+    assert len(files.asked) <= 2
     np.testing.assert_array_equal(read_all(levels[0]), pixels(1, LARGE))
-    assert {kwargs["Key"] for _, kwargs in asked} == {"deep/cells.ozx"}
-    assert all("Range" in kwargs for _, kwargs in asked)
-    assert all("IfMatch" in kwargs for _, kwargs in asked[1:])
+    assert {one.path for one in files.asked} == {"/archives/deep/cells.ozx"}
+    assert all("RANGE" in one.headers for one in files.asked)
+    assert all("IF_MATCH" in one.headers for one in files.asked[1:])
     # Opened again by its name alone, as a saved layer is.
     again = open_node(str(node))
     put_image(tmp_path, 2, LARGE)
@@ -207,16 +199,13 @@ def test_a_bucket(files, bucket, tmp_path, monkeypatch):
         open_node("s3://archives/deep/b.ozx")
 
 
-def test_any_other_file_system(tmp_path):
-    fsspec = pytest.importorskip("fsspec")
-    put_image(tmp_path, 1, LARGE)
-    memory = fsspec.filesystem("memory")
-    memory.pipe_file("/deep/cells.ozx", (tmp_path / "cells.ozx").read_bytes())
-    node = open_node("memory://deep/cells.ozx")
-    assert not node.location.source.archive.file.is_pinned
-    np.testing.assert_array_equal(
-        read_all(open_pyramid(node).levels[0]), pixels(1, LARGE)
-    )
+@pytest.mark.parametrize("address", ["memory://deep/cells.ozx", "sftp://host/a.zarr"])
+def test_any_other_scheme_is_refused_with_another_way(address):
+    with pytest.raises(UnsupportedError) as reported:
+        open_node(address)
+    text = str(reported.value)
+    assert f"start with {address[: address.index('/') - 1]}:// are not" in text
+    assert "zarr.storage.FsspecStore" in text
 
 
 def test_the_package_writes_what_is_read_in_one_go(tmp_path, image):

@@ -384,7 +384,7 @@ def open_ome_zarr(source: Any, **options: Any) -> Image | Plate | Well | Collect
         Path or address of a folder, of a group in it or of an ``.ozx``; or a zarr
         group, array or store.
     **options
-        For fsspec, with an address: credentials and the like.
+        Of an address: credentials and the like.
 
     Returns
     -------

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import zarr
 
+from buckets import connect
 from napari_ngff.errors import NodeNotFoundError
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.labels.create_labels import METHOD, create_labels
@@ -622,10 +623,9 @@ def contents_of(place: Place) -> Iterable[tuple[str, bytes]]:
         else:
             yield name, path.read_bytes()
     if place.kind == BUCKET:
-        files = place.source.files
-        files.invalidate_cache()
-        for name, data in files.cat(files.find("cells")).items():
-            yield f"bucket/{name}", data
+        files = connect(os.environ["AWS_ENDPOINT_URL"])
+        for name in files.find("cells"):
+            yield f"bucket/{name}", files.cat(name)
 
 
 ONLY_FOLDERS = "only such are repaired"

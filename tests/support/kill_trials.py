@@ -69,13 +69,8 @@ class Trials:
         if self.kind == BUCKET:
             if self.files.exists("cells"):
                 self.files.rm("cells", recursive=True)
-            self.files.invalidate_cache()
             self.files.makedirs("cells", exist_ok=True)
-            found = [path for path in image.rglob("*") if path.is_file()]
-            keys = [f"cells/image.zarr/{path.relative_to(image)}" for path in found]
-            contents = (path.read_bytes() for path in found)
-            self.files.pipe(dict(zip(keys, contents, strict=True)))
-            self.files.invalidate_cache()
+            self.files.put(image, "cells/image.zarr")
         elif self.kind == ARCHIVE:
             pack_hierarchy(image, self.place.root, flush=False)
         if self.kind != FOLDER:
@@ -109,7 +104,6 @@ class Trials:
                 end = json.loads(more)
             else:
                 self.reported.append((word, int(more)))
-        self.files.invalidate_cache()
         return end
 
     def start(self, **target):

@@ -7,8 +7,8 @@ from contextlib import ExitStack, contextmanager
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
+from napari_ngff.store.sources import object_store, server_logins
 from napari_ngff.store.sources import remote_source as remote
-from napari_ngff.store.sources import server_access, server_logins
 from unreliable import Handler, serving
 
 
@@ -76,7 +76,7 @@ def begin_without_logins(monkeypatch):
     monkeypatch.setattr(server_logins, "_logins", {})
     monkeypatch.setattr(server_logins, "_refused", [])
     monkeypatch.setattr(server_logins, "_asked_kinds", {})
-    monkeypatch.setattr(server_access, "_locked", set())
+    monkeypatch.setattr(object_store, "_locked", set())
     dialog = sys.modules.get("napari_ngff.widgets.login_dialog")
     if dialog is not None:
         monkeypatch.setattr(dialog, "_asked_keychain", set())

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-FOREIGN = ("asyncio", "fsspecIO", "zarr_io", "Profile", "Dask", "IO loop", "person")
+SERVERS = "napari-ngff-servers"
+FOREIGN = ("asyncio", SERVERS, "zarr_io", "Profile", "Dask", "IO loop", "person")
 """How threads are named in which none of our code runs; a person is in `person.py`."""
 
 OURS = (str(Path(napari_ngff.__file__).parent), str(Path(__file__).parents[1]))

@@ -9,6 +9,7 @@ kills itself, just before or just after the call, or the call fails once.
 
 from __future__ import annotations
 
+import asyncio
 import builtins
 import errno
 import io
@@ -26,6 +27,8 @@ from pathlib import Path
 
 import callers
 from napari_ngff.errors import error_text, remedy_of
+from napari_ngff.store.sources.object_store import ObjectStore
+from napari_ngff.store.sources.server_access import server_loop
 from napari_ngff.store.write import exchange
 
 BY_NUMBER = ("fsync", "write", "pwrite", "sendfile", "ftruncate", "truncate")
@@ -34,8 +37,8 @@ BY_NUMBER = ("fsync", "write", "pwrite", "sendfile", "ftruncate", "truncate")
 TREE = re.compile(r"\.[0-9a-f]{8}\.aside(/|$)")
 """A folder in which a tree is made, beside its place."""
 
-CHANGING = ("put_object", "delete_object", "create_multipart_upload")
-"""Calls of S3 that are steps."""
+CHANGING = ("put", "delete", "try_to_put")
+"""Methods of `ObjectStore` that are steps."""
 
 
 def tell(text: str) -> None:
@@ -168,19 +171,21 @@ class Steps:
         builtins.open = io.open = opened
 
     def watch_bucket(self) -> None:
-        """Count calls of S3, the errors of which are those of a server."""
-        import s3fs
+        """Count changes of a bucket, the errors of which are those of a server."""
+        for name in CHANGING:
+            call = getattr(ObjectStore, name)
 
-        call = s3fs.S3FileSystem.call_s3
+            async def called(store, address, *given, name=name, call=call):
+                def run():
+                    running = call(store, address, *given)
+                    return asyncio.run_coroutine_threadsafe(
+                        running, server_loop()
+                    ).result()
 
-        def called(files, name, *given, **named):
-            run = partial(call, files, name, *given, **named)
-            if name not in CHANGING:
-                return run()
-            key = named.get("Key", "")
-            return self.step(name, f"s3://{named.get('Bucket')}/{key}", run)
+                # Not in the loop, which would wait for itself.
+                return await asyncio.to_thread(self.step, name, address, run)
 
-        s3fs.S3FileSystem.call_s3 = called
+            setattr(ObjectStore, name, called)
 
 
 class WatchedFile(io.FileIO):

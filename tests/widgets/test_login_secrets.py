@@ -8,7 +8,6 @@ import tempfile
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
-import fsspec.asyn
 import pytest
 from napari.settings import get_settings
 from qtpy.QtCore import QTimer
@@ -25,6 +24,7 @@ from napari_ngff.store.arrays.region_read import cache
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.sources import remote_source as remote
 from napari_ngff.store.sources import server_logins
+from napari_ngff.store.sources.server_access import server_loop
 from napari_ngff.store.sources.server_logins import (
     find_login,
     make_login,
@@ -175,21 +175,11 @@ def bucket_place(images, tmp_path, monkeypatch):
         refusing.answer = lambda path: 403
         files.makedirs("private")
         files.put(f"{images}/", "private/", recursive=True)
-        kind = type(files)
         endpoint = take_credentials(monkeypatch, tmp_path)
-        kind.clear_instance_cache()
-        read = kind._call_s3
-        is_shut = []
-
-        async def read_if_open(self, *given, **named):
-            if is_shut and given[0] == "get_object":
-                raise PermissionError("Forbidden")
-            return await read(self, *given, **named)
-
-        monkeypatch.setattr(kind, "_call_s3", read_if_open)
 
         def shut(is_open=False):
-            is_shut[:] = [] if is_open else [True]
+            refused = {} if is_open else {"get": 403}
+            files.answer = lambda asked: refused.get(asked.name)
 
         secret = {"key": "AKIAEXAMPLE", "secret": SECRETS[KEYS]}
         wrong = {"key": "AKIAEXAMPLE", "secret": WRONG}
@@ -395,7 +385,7 @@ def test_a_whole_session(viewer, kind, home, tmp_path, keychain, monkeypatch, re
     place = request.getfixturevalue(name)
     search = place.secrets
     use_workers()
-    loop = fsspec.asyn.get_loop()
+    loop = server_loop()
     monkeypatch.setattr(loop, "slow_callback_duration", 0.001)
     loop.set_debug(True)
     with all_logs() as logs, shown_texts(viewer) as shown:
@@ -411,7 +401,7 @@ def test_a_whole_session(viewer, kind, home, tmp_path, keychain, monkeypatch, re
         get_settings().save(home / "config" / "settings.yaml")
         until(lambda: not fetcher.is_busy)
     loop.set_debug(False)
-    heard = {"botocore", "s3fs"} if kind == KEYS else {"asyncio"}
+    heard = set() if kind == KEYS else {"asyncio"}
     assert {*heard, "napari"} <= logs.names, "not all loggers are heard"
     assert len(shown) > 100
     assert search.in_texts(shown) == []

@@ -187,7 +187,7 @@ def test_an_address_with_a_token_is_offered_to_this_reader(viewer, server, addre
 
 
 def test_a_failure_is_reported(viewer, server, address, monkeypatch):
-    monkeypatch.setattr("napari_ngff.store.sources.file_part.LARGEST_WHOLE", 1000)
+    monkeypatch.setattr("napari_ngff.store.sources.http_server.LARGEST_WHOLE", 1000)
     server.ranges = False
     form = show_open_url(viewer)
     form.address.value = address

@@ -37,6 +37,11 @@ class CopiedImage:
         """To where it is converted."""
         return f"s3://{self.bucket}/made.ome.zarr"
 
+    def copied(self) -> list[str]:
+        """Paths that the server was asked to copy."""
+        asked = [one for one in self.files.asked if one.name == "copy"]
+        return [one.headers["X_AMZ_COPY_SOURCE"] for one in asked]
+
     def require_equal_pixels(self, tmp_path) -> None:
         there = tmp_path / "there"
         self.files.get(self.made, str(there), recursive=True)
@@ -47,22 +52,7 @@ class CopiedImage:
 
 
 @pytest.fixture
-def copied(monkeypatch) -> list[str]:
-    """Addresses that the server is asked to copy."""
-    files = pytest.importorskip("s3fs").S3FileSystem
-    listed: list[str] = []
-    copy = files._cp_file
-
-    async def note_copy(files, old, new, **options):
-        listed.append(old)
-        return await copy(files, old, new, **options)
-
-    monkeypatch.setattr(files, "_cp_file", note_copy)
-    return listed
-
-
-@pytest.fixture
-def image(tmp_path, monkeypatch, copied, request):
+def image(tmp_path, monkeypatch, request):
     """An image in a bucket of its own: the server keeps buckets for all tests."""
     monkeypatch.setattr(partial_folder, "data_folder", lambda: tmp_path)
     monkeypatch.setattr(array_task, "KEPT", 1_000_000)
@@ -80,52 +70,43 @@ def is_chunk(address: str) -> bool:
 
 
 @pytest.mark.long
-def test_the_server_copies_chunks(image, copied, monkeypatch, tmp_path) -> None:
+def test_the_server_copies_chunks(image, tmp_path) -> None:
     image.files.rm(f"{image.address}/0/0/1/1/1")
     (image.folder / "0/0/1/1/1").unlink()
-    read: list[str] = []
-    fetch = remote_source.fetch_s3_object
-
-    def note_read(files, request):
-        read.append(request.address)
-        return fetch(files, request)
-
-    monkeypatch.setattr(remote_source, "fetch_s3_object", note_read)
     convert(image.address, image.made, to_version="0.5")
+    read = [one.path for one in image.files.asked if one.name == "get"]
     assert read
     assert not any(map(is_chunk, read))
-    assert sum(map(is_chunk, copied)) > 5
+    assert sum(map(is_chunk, image.copied())) > 5
     assert not image.files.exists(f"{image.made}/0/c/0/1/1/1")
     image.require_equal_pixels(tmp_path)
 
 
 @pytest.mark.long
-def test_a_server_that_does_not_copy(image, monkeypatch, tmp_path) -> None:
-    asked: list[str] = []
-
-    async def refuse(_files, old, _new, **_options):
-        asked.append(old)
-        raise PermissionError("AccessDenied")
-
-    pytest.importorskip("s3fs").S3FileSystem.clear_instance_cache()
-    monkeypatch.setattr(type(image.files), "_cp_file", refuse)
+def test_a_server_that_does_not_copy(image, tmp_path) -> None:
+    refused = {"copy": 403}
+    image.files.answer = lambda asked: refused.get(asked.name)
     convert(image.address, image.made, to_version="0.5")
     # As many as there are threads may ask before the first answer.
-    assert 0 < len(asked) <= 32
+    assert 0 < len(image.copied()) <= 32
     image.require_equal_pixels(tmp_path)
 
 
-def test_a_bucket_of_the_same_name_elsewhere(image, copied) -> None:
+def test_a_bucket_of_the_same_name_elsewhere(image) -> None:
     options = {"endpoint_url": "http://127.0.0.1:9", "anon": True}
     other = remote_source.RemoteSource(image.address, options)
     assert copy_by_server(other, ".zattrs", image.made, ".zattrs") is None
-    assert copied == []
+    assert image.copied() == []
+    image.files.mkdir("other-bucket")
+    target = "s3://other-bucket/made.ome.zarr"
     same = remote_source.RemoteSource(image.address)
+    assert copy_by_server(same, ".zattrs", target, ".zattrs") is True
+    assert image.files.exists(f"{target}/.zattrs")
     assert copy_by_server(same, ".zattrs", image.made, ".zattrs") is True
 
 
 @pytest.mark.long
-def test_a_stopped_copy_is_continued(image, copied, tmp_path) -> None:
+def test_a_stopped_copy_is_continued(image, tmp_path) -> None:
     key = "0/0/1/1/1"
     data = (image.folder / "0/0/0/0/0").read_bytes()
     waiting = [lambda: image.files.pipe(f"{image.address}/{key}", data)]
@@ -136,12 +117,12 @@ def test_a_stopped_copy_is_continued(image, copied, tmp_path) -> None:
 
     with pytest.raises(ConflictError, match=f"{key} was changed"):
         convert(image.address, image.made, to_version="0.5", progress=change_at_the_end)
-    chunks = [address for address in copied if is_chunk(address)]
+    chunks = [address for address in image.copied() if is_chunk(address)]
     assert any(address.endswith(key) for address in chunks)
-    copied.clear()
+    image.files.asked.clear()
     (image.folder / key).write_bytes(data)
     convert(image.address, image.made, to_version="0.5", resume=True)
-    again = [address for address in copied if is_chunk(address)]
+    again = [address for address in image.copied() if is_chunk(address)]
     assert any(address.endswith(key) for address in again)
     assert len(again) < len(chunks)
     image.require_equal_pixels(tmp_path)

@@ -272,7 +272,6 @@ def kind_of_place(request):
 def needs_network(kind_of_place):
     if kind_of_place.__name__.startswith("http"):
         pytest.importorskip("aiohttp")
-        pytest.importorskip("fsspec")
 
 
 @pytest.mark.default_cases(

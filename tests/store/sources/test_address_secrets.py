@@ -15,8 +15,9 @@ from locked_server import two_serving_locked
 from napari_ngff import open_node
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.pyramids.pyramid import open_pyramid
-from napari_ngff.store.sources.http_request import ObjectRequest, fetch_object
+from napari_ngff.store.sources.file_part import ObjectRequest
 from napari_ngff.store.sources.remote_source import RemoteSource
+from napari_ngff.store.sources.server_access import server_loop
 from napari_ngff.store.sources.server_logins import AddressSecrets
 from plates import pixels, write_image
 from unreliable import BUSY, DROP
@@ -95,8 +96,7 @@ def test_asyncio_has_no_headers_to_log(servers, status):
     access = RemoteSource(with_login(servers[0])).access
     assert access.secrets.authorization == LOGIN
     request = ObjectRequest(f"{servers[0].address}/a.zarr/zarr.json", access.secrets)
-    reading = fetch_object(access.files, access.guest_files, request)
-    answer = asyncio.run_coroutine_threadsafe(reading, access.files.loop)
+    answer = asyncio.run_coroutine_threadsafe(access.read(request), server_loop())
     error = answer.exception(20)
     assert error.status == status
     text = "".join(traceback.format_exception(error)) + repr((error, vars(error)))

@@ -30,7 +30,7 @@ from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.hierarchy.location import find_location
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.pyramids.pyramid import open_pyramid
-from napari_ngff.store.sources import file_part, remote_file, remote_source
+from napari_ngff.store.sources import http_server, remote_file, remote_source
 from napari_ngff.store.sources import zip_directory as zip_format
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.samples import write_image
@@ -370,7 +370,7 @@ def test_a_small_file_comes_as_a_whole_where_there_are_no_parts(server, tmp_path
 
 @pytest.mark.parametrize("length", ["stated", "not stated"])
 def test_a_large_file_needs_parts(server, tmp_path, monkeypatch, length):
-    monkeypatch.setattr(file_part, "LARGEST_WHOLE", 300_000)
+    monkeypatch.setattr(http_server, "LARGEST_WHOLE", 300_000)
     server.ranges = False
     put_zip(tmp_path, {**usual(), "x": bytes(3 << 20)})
     server.lies = {"Content-Length": None} if length == "not stated" else {}
@@ -386,7 +386,7 @@ def test_a_large_file_needs_parts(server, tmp_path, monkeypatch, length):
 
 
 def test_a_server_that_counts_only_from_the_beginning(server, tmp_path, monkeypatch):
-    monkeypatch.setattr(file_part, "LARGEST_WHOLE", 300_000)
+    monkeypatch.setattr(http_server, "LARGEST_WHOLE", 300_000)
     server.suffixes = False
     put_zip(tmp_path, usual())
     source = archive_of(server)
@@ -437,7 +437,7 @@ def test_lying_headers(server, tmp_path, lies):
 
 @pytest.mark.parametrize("ranges", [True, False])
 def test_a_body_without_an_end(server, tmp_path, monkeypatch, ranges):
-    monkeypatch.setattr(file_part, "LARGEST_WHOLE", 4 << 20)
+    monkeypatch.setattr(http_server, "LARGEST_WHOLE", 4 << 20)
     put(tmp_path, bytes(200_000))
     server.ranges, server.endless = ranges, True
     server.lies = {"Content-Length": None}

@@ -19,8 +19,6 @@ from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.sources import remote_source as remote
 from napari_ngff.store.sources import server_access
 from napari_ngff.store.sources.remote_source import RemoteSource
-from napari_ngff.store.sources.server_access import open_filesystem
-from napari_ngff.store.threads import MOST
 from patience import until
 from plates import write_array
 from unreliable import BUSY, DRIP, DROP, ENDLESS, ENDLESS_DRIP, FLOOD, HANG, OK, serving
@@ -181,12 +179,6 @@ def test_a_chunk_advises_to_ask_again_and_not_for_a_copy(server, source):
     assert "again" in text
     assert "copy" not in text
     assert may_pass(caught.value)
-
-
-def test_a_bucket_is_sent_as_many_requests_at_once_as_other_servers():
-    pytest.importorskip("s3fs")
-    files = open_filesystem("s3", {"anon": True}, 20)
-    assert files.config_kwargs["max_pool_connections"] == MOST
 
 
 def test_a_chunk_that_failed_is_asked_for_again_at_once(server, source, monkeypatch):

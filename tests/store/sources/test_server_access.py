@@ -8,8 +8,9 @@ import pytest
 
 from buckets import bucket_server
 from napari_ngff import LoginNeededError, open_node
-from napari_ngff.errors import OMEZarrError
+from napari_ngff.errors import OMEZarrError, UnsupportedError
 from napari_ngff.store.hierarchy.node import OpenedGroups
+from napari_ngff.store.sources import object_store
 from napari_ngff.store.sources.remote_source import RemoteSource
 from napari_ngff.store.sources.server_logins import make_login, set_login
 from napari_ngff.store.write.begin import begin_transaction, why_not_written
@@ -35,15 +36,12 @@ def buckets(files, tmp_path_factory):
             files.makedirs(bucket, exist_ok=True)
             acl = {"ACL": "public-read"} if bucket == "public" else {}
             files.put(f"{folder}/", f"{bucket}/{name}/", recursive=True, **acl)
-    files.invalidate_cache()
     return files
 
 
 @pytest.fixture(autouse=True)
-def new_files(buckets, no_logins):
-    type(buckets).clear_instance_cache()
-    yield
-    type(buckets).clear_instance_cache()
+def new_session(buckets, no_logins):
+    buckets.asked.clear()
 
 
 @pytest.fixture
@@ -57,24 +55,15 @@ def no_keys(monkeypatch, tmp_path):
     return tmp_path
 
 
-@pytest.fixture
-def asked(buckets, monkeypatch):
-    """Return whether each object was read without credentials."""
-    found = []
-    read = type(buckets)._call_s3
-
-    async def note(self, *given, **named):
-        if given[0] == "get_object":
-            found.append(self.anon)
-        return await read(self, *given, **named)
-
-    monkeypatch.setattr(type(buckets), "_call_s3", note)
-    return found
+def were_signed(buckets, bucket=""):
+    """Return whether each object was read with credentials."""
+    read = [one for one in buckets.asked if one.name == "get"]
+    return [one.is_signed for one in read if one.path.startswith(f"/{bucket}")]
 
 
-def test_a_public_bucket_needs_no_credentials(no_keys, asked):
+def test_a_public_bucket_needs_no_credentials(no_keys, buckets):
     source = open_node(FILES[True]).location.source
-    assert set(asked) == {True}
+    assert set(were_signed(buckets)) == {False}
     assert "cannot be written" in why_not_written(source)
     assert source.fetch_part("zarr.json", 0, 5).data == source.get("zarr.json")[:5]
 
@@ -82,18 +71,10 @@ def test_a_public_bucket_needs_no_credentials(no_keys, asked):
 @pytest.fixture
 def denies_missing(buckets, monkeypatch):
     """Buckets answer as those of AWS that nobody may list: Access Denied."""
-    read = type(buckets)._call_s3
-
-    async def deny(self, *given, **named):
-        try:
-            return await read(self, *given, **named)
-        except FileNotFoundError:
-            raise PermissionError("Access Denied") from None
-
-    monkeypatch.setattr(type(buckets), "_call_s3", deny)
+    monkeypatch.setattr(buckets, "deny_missing", True)
 
 
-@pytest.mark.parametrize("keys", ["no_keys", "asked"])
+@pytest.mark.parametrize("keys", ["no_keys", "buckets"])
 def test_a_bucket_that_nobody_may_list(request, denies_missing, keys):
     request.getfixturevalue(keys)
     for bucket in ("public",) if keys == "no_keys" else ("public", "private"):
@@ -105,25 +86,25 @@ def test_a_bucket_that_nobody_may_list(request, denies_missing, keys):
         assert node.location.source.ask_revision("0/0/0/9") is None
 
 
-def test_a_public_bucket_is_written_with_credentials(asked):
+def test_a_public_bucket_is_written_with_credentials(buckets):
     source = open_node(FILES[True]).location.source
-    assert set(asked) == {True}
+    assert set(were_signed(buckets)) == {False}
     assert source.ask_writable().result()
     transaction = begin_transaction(source)
     transaction.put("mine/c/0", b"chunk")
     assert transaction.commit()
     # The new object has not been made public.
     assert source.get("mine/c/0") == b"chunk"
-    assert asked[-2:] == [True, False]
+    assert were_signed(buckets)[-2:] == [False, True]
 
 
-def test_a_private_bucket_is_asked_twice_once(asked):
+def test_a_private_bucket_is_asked_twice_once(buckets):
     source = RemoteSource(FILES[False])
     assert source.get("zarr.json")
-    assert asked == [True, False]
+    assert were_signed(buckets) == [False, True]
     assert source.get("0/zarr.json")
     assert RemoteSource(FILES[False]).get("nothing") is None
-    assert asked == [True, False, False, False]
+    assert were_signed(buckets) == [False, True, True, True]
     assert "zarr.json" in source.list_names("")
 
 
@@ -138,48 +119,44 @@ def test_a_private_bucket_without_credentials(no_keys):
     assert source.ask_writable().result()
 
 
-def test_a_profile_is_used(no_keys, asked):
+def test_a_profile_is_used(no_keys, buckets):
     (no_keys / "credentials").write_text(
         "[lab]\naws_access_key_id = mine\naws_secret_access_key = S3cret\n"
     )
     set_login(FILES[False], make_login(options={"profile": "lab"}))
     assert open_node(FILES[False]).kind
-    assert set(asked) == {False}
+    assert set(were_signed(buckets)) == {True}
     set_login(FILES[False], make_login(options={"profile": "nowhere"}))
     with pytest.raises(LoginNeededError, match="nowhere"):
         RemoteSource(FILES[False]).get("zarr.json")
 
 
-def test_an_endpoint_alone_is_asked_without_credentials(no_keys, asked, monkeypatch):
+def test_an_endpoint_alone_is_asked_without_credentials(no_keys, buckets, monkeypatch):
     endpoint = os.environ["AWS_ENDPOINT_URL"]
     monkeypatch.delenv("AWS_ENDPOINT_URL")
     login = make_login(options={"endpoint_url": endpoint})
     set_login(FILES[True], login)
     assert open_node(FILES[True]).kind
-    assert set(asked) == {True}
+    assert set(were_signed(buckets)) == {False}
 
 
-def test_what_an_address_is_opened_with_is_used_first(asked):
+def test_what_an_address_is_opened_with_is_used_first(buckets):
     open_node(FILES[True], key="mine", secret="S3cret")
-    assert set(asked) == {False}
-    asked.clear()
+    assert set(were_signed(buckets)) == {True}
     with pytest.raises(LoginNeededError):
         open_node(FILES[False], anon=True)
-    assert set(asked) == {True}
+    assert set(were_signed(buckets, "private")) == {False}
 
 
 @pytest.mark.parametrize(
-    ("refusal", "text"),
+    ("status", "text"),
     [
-        (PermissionError("Access Denied"), "refuses to list s3://public/a.zarr/0"),
-        (RuntimeError("odd S3cret"), "s3://public/a.zarr/0 did not come .*: odd …"),
+        (403, "refuses to list s3://public/a.zarr/0"),
+        (418, r"s3://public/a.zarr/0 did not come .*: it answered 418 I'm a teapot"),
     ],
 )
-def test_a_listing_that_fails_names_the_address(buckets, monkeypatch, refusal, text):
-    async def fail(*_, **__):
-        raise refusal
-
-    monkeypatch.setattr(type(buckets), "_ls", fail)
+def test_a_listing_that_fails_names_the_address(buckets, monkeypatch, status, text):
+    monkeypatch.setattr(buckets, "answer", lambda asked: status)
     source = RemoteSource(FILES[True], {"key": "mine", "secret": "S3cret"})
     with pytest.raises(OSError, match=text) as caught:
         source.list_names("0")
@@ -188,8 +165,56 @@ def test_a_listing_that_fails_names_the_address(buckets, monkeypatch, refusal, t
 
 
 def test_an_odd_failure_does_not_make_a_bucket_read_only(buckets, monkeypatch):
-    async def fail(*_, **__):
-        raise TypeError("odd")
-
-    monkeypatch.setattr(type(buckets), "_call_s3", fail)
+    monkeypatch.setattr(buckets, "answer", lambda asked: 418)
     assert RemoteSource(FILES[True]).ask_writable().result()
+
+
+def test_a_token_of_the_environment_is_not_mixed_with_other_keys(
+    buckets, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "of-another-key")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    keys = "aws_access_key_id = ofProfile\naws_secret_access_key = S3cret\n"
+    (tmp_path / "credentials").write_text(f"[lab]\n{keys}")
+    for options, key in (
+        ({"key": "mine", "secret": "S3cret"}, "mine"),
+        ({"profile": "lab"}, "ofProfile"),
+    ):
+        buckets.asked.clear()
+        assert RemoteSource(FILES[False], options).get("zarr.json")
+        (asked,) = buckets.asked
+        assert f"Credential={key}/" in asked.headers["AUTHORIZATION"]
+        assert "X_AMZ_SECURITY_TOKEN" not in asked.headers
+    assert RemoteSource(FILES[False]).get("zarr.json")
+    assert buckets.asked[-1].headers["X_AMZ_SECURITY_TOKEN"] == "of-another-key"
+
+
+def test_an_option_that_nobody_knows_is_named():
+    with pytest.raises(UnsupportedError, match="'use_listings_cache' is not valid"):
+        open_node(FILES[True], use_listings_cache=False)
+
+
+def test_a_bucket_in_another_region_is_found(buckets, monkeypatch):
+    """As AWS answers: a redirection without an address, and the region in a header."""
+    monkeypatch.setattr(object_store, "_regions", {})
+
+    def answer(asked):
+        if asked.method == "HEAD":
+            return 403, {"x-amz-bucket-region": "eu-west-1"}
+        is_there = "/eu-west-1/" in asked.headers.get("AUTHORIZATION", "")
+        return None if is_there else 301
+
+    monkeypatch.setattr(buckets, "answer", answer)
+    for _ in range(2):
+        source = RemoteSource(FILES[False], {"key": "mine", "secret": "S3cret"})
+        assert source.get("zarr.json")
+    assert [one.method for one in buckets.asked] == ["GET", "HEAD", "GET", "GET"]
+
+
+@pytest.mark.parametrize("key", ["a b", "a%20b", "x#1", "a?b", "é&b=c", "50%", "p+q"])
+def test_a_key_is_quoted_once(buckets, key):
+    buckets.pipe(f"private/odd.zarr/{key}/c", b"pixels")
+    source = RemoteSource("s3://private/odd.zarr")
+    assert source.get(f"{key}/c") == b"pixels"
+    assert key in source.list_names("")
+    assert source.list_names(key) == ("c",)

@@ -46,4 +46,3 @@ def make_trials(victims, victim_server, tmp_path, monkeypatch):
     shutil.rmtree(folder)
     if victim_server.exists("cells"):
         victim_server.rm("cells", recursive=True)
-    victim_server.invalidate_cache()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import zarr
 
-from buckets import bucket_server
+from buckets import bucket_server, connect
 from callers import (
     ARCHIVE,
     BUCKET,
@@ -71,7 +71,7 @@ def rewrite(place, key, block):
         return
     data = (folder / name).read_bytes()
     if place.kind == BUCKET:
-        place.source.files.pipe_file(f"cells/image.zarr/{name}", data)
+        connect(os.environ["AWS_ENDPOINT_URL"]).pipe(f"cells/image.zarr/{name}", data)
         return
     beside = place.folder / "theirs.ozx"
     with zipfile.ZipFile(place.root) as old, zipfile.ZipFile(beside, "w") as new:
@@ -111,13 +111,11 @@ def make_place(tmp_path, server):
         elif kind == BUCKET:
             server.makedirs("cells", exist_ok=True)
             server.put(f"{image}/", "cells/image.zarr/", recursive=True)
-            server.invalidate_cache()
         return place
 
     yield make
     if server.exists("cells"):
         server.rm("cells", recursive=True)
-    server.invalidate_cache()
 
 
 CONTEXT = multiprocessing.get_context("spawn")

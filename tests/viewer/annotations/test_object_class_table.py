@@ -85,7 +85,6 @@ def test_classes_in_a_bucket_are_saved_again(image):
         (table,) = read(address)
         assert dict(table.classes.class_of) == {3: "round", 7: "long"}
         # A process that was killed has left the rows alone.
-        files.invalidate_cache()
         for path in files.find(f"{place}/tables"):
             if not path.endswith(".csv"):
                 files.rm(path)

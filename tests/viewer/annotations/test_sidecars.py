@@ -15,6 +15,7 @@ import zarr
 from napari.components import ViewerModel
 from napari.utils import notifications
 
+from buckets import bucket_server
 from journals import journals_of
 from judges import read_by_ome_zarr, validate_models, validate_yaozarrs
 from napari_ngff.cli import main
@@ -113,24 +114,12 @@ def whole(layer):
 
 
 @pytest.fixture
-def bucket(samples, monkeypatch):
-    """The samples in a bucket of S3, as a server of this computer has it."""
-    s3fs = pytest.importorskip("s3fs")
-    moto = pytest.importorskip("moto.server")
-    server = moto.ThreadedMotoServer(port=0, verbose=False)
-    server.start()
-    address = "http://{}:{}".format(*server.get_host_and_port())
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "none")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    monkeypatch.setenv("AWS_ENDPOINT_URL", address)
-    s3fs.S3FileSystem.clear_instance_cache()
-    files = s3fs.S3FileSystem()
-    files.makedirs("cells", exist_ok=True)
-    files.put(f"{samples}/", "cells/", recursive=True)
-    yield "s3://cells"
-    s3fs.S3FileSystem.clear_instance_cache()
-    server.stop()
+def bucket(samples):
+    """A server with the samples in a bucket."""
+    with bucket_server() as files:
+        files.mkdir("cells")
+        files.put(samples, "cells")
+        yield files
 
 
 @pytest.mark.long
@@ -140,7 +129,7 @@ def test_labels_of_an_image_in_a_bucket_are_there_again(
 ):
     # The server has no users: what one who may only read is told.
     monkeypatch.setattr(RemoteSource, "writable", False)
-    address = f"{bucket}/{version}.ome.zarr"
+    address = f"s3://cells/{version}.ome.zarr"
     model, own = opened(address), opened(samples / f"{version}.ome.zarr")
     for layer, twin in zip(model.layers, own.layers, strict=True):
         np.testing.assert_array_equal(whole(layer), whole(twin))
@@ -153,18 +142,17 @@ def test_labels_of_an_image_in_a_bucket_are_there_again(
 @pytest.mark.long
 @pytest.mark.slow
 def test_labels_in_a_bucket_are_saved_there(bucket, reported, samples):
-    model = opened(f"{bucket}/0.5.ome.zarr")
+    model = opened("s3://cells/0.5.ome.zarr")
     nuclei = model.layers["nuclei"]
     assert not nuclei.read_only
     nuclei.paint((0, 5, 5), 9)
     assert nuclei.saver.save_now()
-    again = opened(f"{bucket}/0.5.ome.zarr").layers["nuclei"]
+    again = opened("s3://cells/0.5.ome.zarr").layers["nuclei"]
     np.testing.assert_array_equal(whole(again), whole(nuclei))
-    new = painted(f"{bucket}/0.5.ome.zarr")
-    again = opened(f"{bucket}/0.5.ome.zarr").layers["mine"]
+    new = painted("s3://cells/0.5.ome.zarr")
+    again = opened("s3://cells/0.5.ome.zarr").layers["mine"]
     np.testing.assert_array_equal(whole(again), whole(new))
-    s3fs = pytest.importorskip("s3fs")
-    assert s3fs.S3FileSystem().exists("cells/0.5.ome.zarr/labels/mine/zarr.json")
+    assert bucket.exists("cells/0.5.ome.zarr/labels/mine/zarr.json")
 
 
 @pytest.mark.default_cases("0.5")

@@ -138,7 +138,6 @@ def bucket(tmp_path, monkeypatch):
         monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
         monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
         monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
-        type(files).clear_instance_cache()
         yield files, endpoint
 
 

@@ -234,8 +234,10 @@ class ArrayWriter:
     def _put_object(
         self, key: str, before: Revision | None, data: bytes | None
     ) -> None:
-        # A folder that was moved meanwhile must not be made again with some chunks.
-        if not self._objects.is_present():
+        # A folder that was moved meanwhile must not be made again with some chunks. For
+        # a bucket the commit asks, once for all chunks.
+        asks = not self._objects.source.traits.is_remote
+        if asks and not self._objects.is_present():
             raise self._missing_error()
         self.transaction.expect_document(self._document, self._raw)
         self.transaction.note_revision(key, before)

@@ -154,7 +154,7 @@ def find_location(where: Any, **options: Any) -> Location:
         zarr's metadata files, of an ``.ozx`` or zipped OME-Zarr (also with an inner
         path behind it), or a zarr ``Group``, ``Array`` or ``Store``.
     **options
-        For fsspec, with a URL: credentials and the like.
+        Of an address: credentials and the like.
 
     Raises
     ------

@@ -323,7 +323,7 @@ def open_node(where: Any, **options: Any) -> Node:
     where
         Anything that `napari_ngff.store.hierarchy.location.find_location` accepts.
     **options
-        For fsspec, with a URL.
+        Of an address.
 
     Raises
     ------

@@ -14,7 +14,7 @@ from napari_ngff.store.sources.source import Blob, Revision
 
 if TYPE_CHECKING:
     from napari_ngff.store.disk_cache import DiskCache
-    from napari_ngff.store.sources.server_access import ServerAccess
+    from napari_ngff.store.sources.file_part import ServerAccess
 
 LARGEST_PART = 1 / 16
 """Of the limit: larger objects would take the place of too many others."""

@@ -1,4 +1,4 @@
-"""A hierarchy behind a URL, read through fsspec (extra ``remote``, or ``s3``)."""
+"""A hierarchy at an address of HTTP, or in a bucket (extra ``remote``, or ``s3``)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 from typing_extensions import override
 
@@ -34,21 +33,13 @@ from napari_ngff.store.limits import (
 from napari_ngff.store.sources.file_part import (
     FilePart,
     FileVersion,
-    fetch_http_part,
-    fetch_http_revision,
-    fetch_s3_object,
-    fetch_s3_part,
-    fetch_s3_revision,
-)
-from napari_ngff.store.sources.http_request import (
-    PAGE_BEGINNING,
     ObjectRequest,
-    WebPageError,
+    ServerAccess,
     cut_part,
-    fetch_object,
 )
 from napari_ngff.store.sources.kept_chunks import kept_chunks_of
 from napari_ngff.store.sources.request_failure import (
+    WebPageError,
     describe_failure,
     is_brief,
     is_locked,
@@ -59,9 +50,9 @@ from napari_ngff.store.sources.request_failure import (
 from napari_ngff.store.sources.server_access import (
     LATE,
     LATE_DOCUMENT,
-    ServerAccess,
     allowed_seconds,
-    open_filesystem,
+    open_server,
+    server_loop,
 )
 from napari_ngff.store.sources.server_logins import (
     AddressSecrets,
@@ -89,6 +80,9 @@ MAIN_THREAD_WAIT = 0.05
 PAUSES = (0.2, 0.8)
 """Seconds before the second and the third request, where the one before was `BUSY` or
 broke off."""
+
+PAGE_BEGINNING = 64
+"""Bytes of a document that show whether a server gives it."""
 
 Content = TypeVar("Content")
 
@@ -152,7 +146,7 @@ _current = threading.local()
 
 
 class RemoteSource(Source):
-    """Read the objects below a URL of any scheme that fsspec knows.
+    """Read the objects below an address of HTTP, or in a bucket.
 
     A login (``me:secret@``) and a query (``?token=...``, a signed prefix) go with every
     request, and are kept out of `name`, so that no message and no file has them.
@@ -168,9 +162,7 @@ class RemoteSource(Source):
     traits = Traits(MOST)
 
     def __init__(self, url: str, options: dict[str, Any] | None = None) -> None:
-        scheme = urlsplit(url).scheme
         self.name = public_address(url).rstrip("/")
-        self._scheme = scheme
         self.own_secrets = AddressSecrets.from_address(url, options)
         self._server = server_of(url)
         self._access = self._open_access(self._choose_secrets())
@@ -185,16 +177,9 @@ class RemoteSource(Source):
         return choose_secrets(self.own_secrets, self._server)
 
     def _open_access(self, secrets: AddressSecrets) -> ServerAccess:
-        options = dict(secrets.options)
-        open_files = partial(open_filesystem, self._scheme, seconds=TIMEOUT)
-        files, guest_files, bucket = open_files(options), None, ""
-        if self._scheme in ("http", "https"):
-            guest_files = open_files({})
-        elif self._scheme == "s3":
-            bucket = self._server
-            if not secrets.has_credentials:
-                guest_files = open_files({**options, "anon": True})
-        return ServerAccess(secrets, files, guest_files, bucket)
+        # The scheme and the name of a bucket, whose letters' case counts.
+        server = "/".join(self.name.split("/")[:3])
+        return open_server(server, secrets, TIMEOUT)
 
     @property
     def access(self) -> ServerAccess:
@@ -205,11 +190,6 @@ class RemoteSource(Source):
             with self._answer_lock:
                 self._writable_answer = None
         return self._access
-
-    @property
-    def files(self) -> Any:
-        """The file system of fsspec that has the credentials of the user."""
-        return self.access.files
 
     @property
     def writable(self) -> bool:
@@ -235,16 +215,10 @@ class RemoteSource(Source):
 
     def _try_to_put(self, answer: Future[bool]) -> None:
         """Begin to put an object, and cancel it."""
-        # An upload in parts needs the same permission, and leaves no object behind.
-        bucket, _, below = self.name.partition("://")[2].partition("/")
-        target = {"Bucket": bucket, "Key": f"{below}/zarr.json".lstrip("/")}
-        writable = self.name.startswith("s3://")
         try:
-            if writable:
-                call = partial(self.files.call_s3, timeout=allowed_seconds())
-                begun = call("create_multipart_upload", **target)
-                call("abort_multipart_upload", UploadId=begun["UploadId"], **target)
-        # Each file system's own kinds; whatever it is, somebody waits for the answer.
+            self.call(lambda server: server.try_to_put(f"{self.name}/zarr.json"))
+            writable = True
+        # Whatever it is, somebody waits for the answer.
         except Exception as error:  # noqa: BLE001
             # A server that is busy for a moment must not make labels read-only for
             # the whole session: a save reports what is wrong.
@@ -346,34 +320,67 @@ class RemoteSource(Source):
         self, key: str, request: Callable[[float], Content]
     ) -> Content | None:
         """Ask again where a server fails for a moment; None for no such object."""
-        pauses = iter(PAUSES)
         seconds = allowed_seconds()
         if self._is_late and is_document(key):
             seconds = min(seconds, LATE_DOCUMENT)
         until = time.monotonic() + seconds
-        while True:
-            try:
-                left = max(until - time.monotonic(), 0)
-                answer = request(left)
-                self._is_late = False
-                return answer
-            except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+        try:
+            answer = self._repeat_request(request, until)
+            self._is_late = False
+            return answer
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+            return None
+        except OMEZarrError:
+            raise
+        except Exception as error:  # noqa: BLE001  each library's own kinds
+            if may_be_missing(error) and self._gives_others(key, until):
                 return None
-            except CorruptDataError:
-                raise
-            except Exception as error:  # noqa: BLE001  each file system's own kinds
-                pause = next(pauses, None) if is_brief(error) else None
-                if pause is None or _stopped.is_set() or self._scope.is_cancelled:
-                    if may_be_missing(error) and self._gives_others(key, until):
-                        return None
-                    self._is_late = time.monotonic() >= until
-                    late = LATE.format(seconds) if self._is_late else ""
-                    failure = self._failure_of(key, error, late)
-                    break
-            _stopped.wait(pause)
+            self._is_late = time.monotonic() >= until
+            late = LATE.format(seconds) if self._is_late else ""
+            failure = self._failure_of(key, error, late)
         # Not as the cause: errors of other libraries quote addresses and headers, and
         # tracebacks show causes.
         raise failure
+
+    def call(
+        self, ask: Callable[[Any], Coroutine[Any, Any, Content]], nbytes: int = 0
+    ) -> Content:
+        """Ask a bucket by a method of `ObjectStore`, which raises its errors.
+
+        Also after `stop_reading`: what is saved may be under way then.
+
+        Parameters
+        ----------
+        ask
+            Makes the coroutine of an `ObjectStore`.
+        nbytes
+            That are sent.
+        """
+
+        def send(seconds: float) -> Content:
+            asking = ask(self.access)
+            answer = asyncio.run_coroutine_threadsafe(asking, server_loop())
+            try:
+                return answer.result(seconds)
+            finally:
+                answer.cancel()
+
+        until = time.monotonic() + allowed_seconds(nbytes)
+        return self._repeat_request(send, until)
+
+    def _repeat_request(
+        self, request: Callable[[float], Content], until: float
+    ) -> Content:
+        """Send a request again while the server fails for a moment, up to a time."""
+        for pause in (*PAUSES, None):
+            try:
+                return request(max(until - time.monotonic(), 0))
+            except Exception as error:
+                stops = _stopped.is_set() or self._scope.is_cancelled
+                if pause is None or stops or not is_brief(error):
+                    raise
+            _stopped.wait(pause)
+        raise AssertionError
 
     def _gives_others(self, key: str, until: float) -> bool:
         """Return whether a server gives documents beside an object that it refuses.
@@ -382,7 +389,7 @@ class RemoteSource(Source):
         """
         for name in (*self._given, *documents_beside(key)):
             left = max(until - time.monotonic(), 0)
-            with suppress(Exception):  # each file system's own kinds
+            with suppress(Exception):  # each library's own kinds
                 self._request_new(name, 0, PAGE_BEGINNING, left)
                 self._given = (name,)
                 return True
@@ -426,34 +433,13 @@ class RemoteSource(Source):
         """Read bytes and their ETag; None where the known one still holds."""
         most = LARGEST_DOCUMENT if is_document(key) else allowed_chunk()
         asked = self._make_request(key, start, end, most=most, known_tag=known_tag)
-        if self.access.knows_versions:
-            return self._send(fetch_s3_object, fetch_object, asked, seconds)
-        files = self.access.files
-        if not files.async_impl:
-            return Blob(files.cat_file(asked.address, start=start, end=end))
-        data = files._cat_file(asked.address, start=start, end=end)
-        return Blob(self._wait_for(data, seconds))
+        return self._wait_for(self.access.read(asked), seconds)
 
     def _make_request(
-        self, key: str, start: int | None, end: int | None, **more: Any
+        self, key: str, start: int | None = None, end: int | None = None, **more: Any
     ) -> ObjectRequest:
         url = join_address(self.name, key)
         return ObjectRequest(url, self.access.secrets, start, end, **more)
-
-    def _send(
-        self,
-        by_s3: Callable[[Any, ObjectRequest], Coroutine[Any, Any, Content]],
-        by_http: Callable[[Any, Any, ObjectRequest], Coroutine[Any, Any, Content]],
-        request: ObjectRequest,
-        seconds: float,
-    ) -> Content:
-        """Send a request to a bucket, or a server of HTTP."""
-        access = self.access
-        if access.bucket:
-            reading = access.read_bucket(lambda files: by_s3(files, request))
-        else:
-            reading = by_http(access.files, access.guest_files, request)
-        return self._wait_for(reading, seconds)
 
     def _request_part(
         self,
@@ -466,33 +452,18 @@ class RemoteSource(Source):
         """Read a part and its version; fails as `_request_new`."""
         condition = version.condition if version else ""
         asked = self._make_request(key, start, end, condition=condition, as_stored=True)
-        if self.access.knows_versions:
-            return self._send(fetch_s3_part, fetch_http_part, asked, seconds)
-        # Other file systems give no versions that a request could name.
-        known = version.size if version else None
-        size = self._ask_size(asked.address, seconds) if known is None else known
-        first = max(0, size + start) if start < 0 else start
-        data = self._request_new(key, first, end or size, seconds).data
-        return FilePart(data, FileVersion(size=size))
+        return self._wait_for(self.access.read_part(asked), seconds)
 
-    def _ask_size(self, address: str, seconds: float) -> int:
-        files = self.access.files
-        if files.async_impl:
-            return int(self._wait_for(files._info(address), seconds)["size"])
-        return int(files.info(address)["size"])
-
-    def _request_revision(self, key: str, seconds: float) -> Revision | None:
+    def _request_revision(self, key: str, seconds: float) -> Revision:
         """Ask for a revision; fails as `_request_new`."""
-        if not self.access.knows_versions:
-            return None
-        asked = self._make_request(key, 0, 1, as_stored=True)
-        return self._send(fetch_s3_revision, fetch_http_revision, asked, seconds)
+        asked = self._make_request(key, as_stored=True)
+        return self._wait_for(self.access.ask_revision(asked), seconds)
 
     def _wait_for(
         self, reading: Coroutine[Any, Any, Content], seconds: float
     ) -> Content:
-        """Wait until something was read; fails after `stop_reading`, or too late."""
-        answer = asyncio.run_coroutine_threadsafe(reading, self.files.loop)
+        """Wait for a server; fails after `stop_reading`, or too late."""
+        answer = asyncio.run_coroutine_threadsafe(reading, server_loop())
         with _lock:
             _waiting.add(answer)
             self._scope.answers.add(answer)
@@ -514,8 +485,9 @@ class RemoteSource(Source):
         does not say.
         """
         try:
-            if not self.name.startswith("http"):
-                return bool(self.list_names(path))
+            names = self.list_names(path)
+            if names is not None:
+                return bool(names)
             # With a slash, to which some servers redirect.
             key = f"{path}/" if path else ""
             self._request_new(key, 0, 1, allowed_seconds())
@@ -523,9 +495,10 @@ class RemoteSource(Source):
             return False
         except WebPageError:
             return True  # a list of it
-        except Exception as error:  # noqa: BLE001  each file system's own kinds
+        except Exception as error:  # noqa: BLE001  each library's own kinds
             # It gives documents, and no list of a folder that is there.
-            return True if is_locked(error) and not self._access.bucket else None
+            is_http = self.name.startswith("http")
+            return True if is_locked(error) and is_http else None
         return True
 
     @override
@@ -571,9 +544,8 @@ class RemoteSource(Source):
         if self.name.startswith("http"):
             return None
         try:
-            access = self.access
-            address = access.secrets.complete_address(f"{self.name}/{prefix}")
-            paths = access.list_names(address)
+            asked = self.access.list_names(f"{self.name}/{prefix}")
+            names = self._wait_for(asked, allowed_seconds())
         except FileNotFoundError:
             return ()
         except PermissionError:
@@ -582,12 +554,11 @@ class RemoteSource(Source):
                 f"The server refuses to list {self.name}/{prefix}.",
                 remedy="Ask its owner for permission to list.",
             )
-        except Exception as error:  # noqa: BLE001  each file system's own kinds
+        except Exception as error:  # noqa: BLE001  each library's own kinds
             is_late = isinstance(error, TimeoutError)
             late = LATE.format(allowed_seconds()) if is_late else ""
             failure = self._failure_of(prefix, error, late)
         else:
-            names = (str(path).rstrip("/").rsplit("/", 1)[-1] for path in paths)
             return tuple(sorted(names))
         raise failure
 

@@ -1,15 +1,11 @@
-"""What errors of fsspec's file systems say: whether to ask again, and what to report.
+"""What errors of servers say: whether to ask again, and what to report.
 
-Each file system raises its own kinds. aiohttp and botocore may not be installed, so
-that theirs are known by the names of their classes.
+aiohttp may not be installed, so that its own are known by the names of their classes.
 """
 
 from __future__ import annotations
 
-import errno
 from concurrent.futures import CancelledError
-
-from napari_ngff.store.sources.http_request import WebPageError
 
 LONGEST_REASON = 200
 """Letters of a server's answer that an error shows."""
@@ -18,29 +14,49 @@ UNAUTHORIZED = 401
 FORBIDDEN = (UNAUTHORIZED, 403)
 """Answers of HTTP by which a server refuses this user."""
 
-NO_CREDENTIALS = {
-    "NoCredentialsError",
-    "PartialCredentialsError",
-    "ProfileNotFound",
-    "CredentialRetrievalError",
-    "SSOError",
-}
-"""Errors of botocore where there are none, or where they are incomplete."""
-
-REFUSALS = (errno.EPERM, errno.EINVAL, errno.ENOSYS)
-"""Numbers of errors by which s3fs reports that a bucket takes no objects."""
-
-UNREACHABLE = {
-    "ClientConnectorError",
-    "ConnectTimeoutError",
-    "ConnectionClosedError",
-    "EndpointConnectionError",
-    "ProxyConnectionError",
-}
-"""Errors of aiohttp and botocore where no server was found, or it is dead."""
+REFUSALS = (400, 405, 501)
+"""Answers of HTTP by which a bucket takes no objects at all."""
 
 BUSY = (408, 425, 429, 500, 502, 503, 504)
 """Answers of HTTP after which the same request may succeed in a moment."""
+
+
+class HttpAnswerError(OSError):
+    """A server answered that it does not give what it was asked for.
+
+    In place of other libraries' errors, which quote headers and addresses with secrets:
+    asyncio logs them.
+
+    Parameters
+    ----------
+    status
+        Number of the answer.
+    message
+        Its words, which may quote anything.
+    login_kind
+        The kind of login that it asks for, such as "basic" or "bearer"; "" for none.
+    """
+
+    def __init__(self, status: int, message: str = "", login_kind: str = "") -> None:
+        super().__init__(status)
+        self.status = status
+        self.message = message
+        self.login_kind = login_kind
+
+
+class WebPageError(OSError):
+    """A server sent a web page in place of what it was asked for.
+
+    For a login, or for whatever the server does not have.
+    """
+
+
+class NoCredentialsError(OSError):
+    """There are no credentials for a bucket, or they are incomplete."""
+
+
+class ChangedObjectError(OSError):
+    """An object has not the version that a request states."""
 
 
 def _answer_status(error: Exception) -> int | None:
@@ -67,7 +83,7 @@ def may_be_missing(error: Exception) -> bool:
 
 def lacks_credentials(error: Exception) -> bool:
     """Return whether there are no credentials, or incomplete ones."""
-    return bool(_class_names(error) & NO_CREDENTIALS)
+    return isinstance(error, NoCredentialsError)
 
 
 def is_brief(error: Exception) -> bool:
@@ -84,10 +100,8 @@ def is_brief(error: Exception) -> bool:
 
 def refuses_objects(error: Exception) -> bool:
     """Return whether objects cannot be put; else the server has not answered."""
-    if isinstance(error, OSError):
-        lasting = PermissionError, FileNotFoundError
-        return isinstance(error, lasting) or error.errno in REFUSALS
-    return lacks_credentials(error)
+    lasting = PermissionError, FileNotFoundError, NoCredentialsError
+    return isinstance(error, lasting) or _answer_status(error) in REFUSALS
 
 
 def _class_names(error: Exception) -> set[str]:
@@ -98,18 +112,7 @@ def _class_names(error: Exception) -> set[str]:
 def _is_unreachable(error: Exception) -> bool:
     """Return whether no server was found."""
     refused = isinstance(error, ConnectionRefusedError)
-    return refused or bool(_class_names(error) & UNREACHABLE)
-
-
-def error_code(error: OSError) -> str:
-    """Return the code of an answer of S3, from the error of botocore; "" for none."""
-    cause: BaseException | None = error
-    while cause is not None:
-        response = getattr(cause, "response", None)
-        if isinstance(response, dict):
-            return str(response.get("Error", {}).get("Code", ""))
-        cause = cause.__cause__ or cause.__context__
-    return ""
+    return refused or "ClientConnectorError" in _class_names(error)
 
 
 def describe_failure(error: Exception, timeout: float) -> str:
@@ -118,7 +121,7 @@ def describe_failure(error: Exception, timeout: float) -> str:
     Parameters
     ----------
     error
-        Of a file system of fsspec.
+        Of a server, or of the library that asks it.
     timeout
         Seconds without a byte after which it fails.
     """

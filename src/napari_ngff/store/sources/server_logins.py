@@ -34,7 +34,7 @@ SECRET_NAMES = re.compile(
 )
 """Names of options and of parts of a query whose values are secrets."""
 
-LOGIN_NAMES = frozenset({"anon", "auth", "profile", "session"})
+LOGIN_NAMES = frozenset({"anon", "auth", "profile", "skip_signature"})
 """Names of other options that say who asks, or that no one in particular does."""
 
 SHORTEST = 4
@@ -54,7 +54,7 @@ class AddressSecrets:
     query
         Of the address, with its ``?``; "" without one.
     options
-        For fsspec.
+        Of requests by HTTP, or of a bucket.
     token
         Of a bearer, which goes in place of a login; "" without one.
     """
@@ -318,7 +318,7 @@ def make_login(
     Parameters
     ----------
     options
-        For s3fs: ``profile``, ``key`` and ``secret``, ``endpoint_url``.
+        Of a bucket: ``profile``, ``key`` and ``secret``, ``endpoint_url``.
     """
     login = f"{quote(user, safe='')}:{quote(password, safe='')}" if user else ""
     return AddressSecrets(login, "", dict(options or {}), token)

@@ -11,7 +11,7 @@ import errno
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from hashlib import md5
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
@@ -19,11 +19,17 @@ from napari_ngff.errors import (
     AccessError,
     ConflictError,
     NameTakenError,
+    OMEZarrError,
     UnsupportedError,
 )
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.limits import is_document
-from napari_ngff.store.sources.request_failure import describe_failure, error_code
+from napari_ngff.store.sources.request_failure import (
+    ChangedObjectError,
+    HttpAnswerError,
+    NoCredentialsError,
+    describe_failure,
+)
 from napari_ngff.store.sources.server_access import LATE, allowed_seconds
 from napari_ngff.store.sources.source import Blob, Revision, WrappedSource
 from napari_ngff.store.threads import share_work
@@ -43,11 +49,8 @@ if TYPE_CHECKING:
 AT_ONCE = 16
 """Objects that are put at once."""
 
-# Of AWS; MinIO and others answer with the number of HTTP.
-REFUSED = {"PreconditionFailed", "ConditionalRequestConflict", "412", "409"}
-
-UNKNOWN = {"NotImplemented", "501"}
-"""Answers of stores that do not support conditions."""
+UNKNOWN = 501
+"""Answer of stores that do not support conditions."""
 
 
 class ObjectBucket(WrappedSource):
@@ -62,25 +65,16 @@ class ObjectBucket(WrappedSource):
     def __init__(self, source: RemoteSource) -> None:
         super().__init__(source)
         self._remote = source
-        bucket, _, self._below = source.name.split("://", 1)[1].partition("/")
-        self._bucket = bucket
         # Encrypted stores give tags other than the MD5 -> the MD5 that was expected.
         self._tags: dict[str, str] = {}
-
-    @property
-    def _files(self) -> Any:
-        # Of the source, which may get another login meanwhile.
-        return self._remote.files
 
     @override
     def find_revision(self, key: str) -> Revision | None:
         """Ask for the revision of an object."""
-        try:
-            head = self._call_server("head_object", key)
-        except FileNotFoundError:
+        found = self._remote.ask_revision(key)
+        if found is None:
             return None
-        tag = head["ETag"]
-        return Revision(head["ContentLength"], 0, tag=self._tags.get(tag, tag))
+        return replace(found, tag=self._tags.get(found.tag, found.tag))
 
     @override
     def read(
@@ -94,14 +88,15 @@ class ObjectBucket(WrappedSource):
 
     @override
     def list_keys(self, prefix: str) -> list[str]:
-        # s3fs keeps listings: it would not see what other programs have put since.
-        self._files.invalidate_cache()
-        root = f"{self.name}/{prefix}".rstrip("/")
-        whole = self.name.split("://", 1)[1]
-        seconds = allowed_seconds()
-        with _named_errors(root, seconds):
-            found = self._files.find(root, timeout=seconds)
-        return [path[len(whole) + 1 :] for path in found]
+        address = f"{self.name}/{prefix}".rstrip("/")
+        with name_server_errors(address):
+            try:
+                found = self._remote.call(lambda server: server.list_keys(address))
+            except FileNotFoundError:  # no such bucket
+                return []
+        # Below the hierarchy: the server lists those of the bucket.
+        above = len(self.name.partition("://")[2].partition("/")[2])
+        return [key[above:].lstrip("/") for key in found]
 
     def put_object(self, key: str, data: bytes, before: Revision | None) -> None:
         """Replace an object of a given revision.
@@ -111,31 +106,32 @@ class ObjectBucket(WrappedSource):
         ConflictError
             Where the object has another revision.
         """
-        # "*" is any object: it is put only if there is none.
-        condition = {"IfNoneMatch": "*"}
+        expected = None
         if before is not None:
             # Back from the MD5 that is used here to the tag that the server knows.
-            expected = {tag: given for given, tag in self._tags.items()}
-            condition = {"IfMatch": expected.get(before.tag, before.tag)}
-        try:
-            self._put_once(key, data, condition)
-        except FileNotFoundError as error:
-            raise conflict_error(self.name, [key]) from error
-        except OSError as error:
-            code = error_code(error)
-            if code in UNKNOWN:
+            given = {tag: given for given, tag in self._tags.items()}
+            expected = given.get(before.tag, before.tag)
+        with name_server_errors(f"{self.name}/{key}", len(data)):
+            try:
+                self._put_once(key, data, expected)
+            except (FileNotFoundError, ChangedObjectError):
+                # The answer to a first try may have been lost: then our object is
+                # there.
+                if self.get(key) != data:
+                    raise conflict_error(self.name, [key]) from None
+            except HttpAnswerError as error:
+                if error.status != UNKNOWN:
+                    raise
                 # The store knows no conditions: compared just before, which leaves a
                 # moment for others.
                 self._compare_revision(key, before)
-                self._put_once(key, data, {})
-            # The answer to a first try may have been lost: then our object is there.
-            elif code in REFUSED and self.get(key) != data:
-                raise conflict_error(self.name, [key]) from error
-            elif code not in REFUSED:
-                raise
+                self._put_once(key, data, "")
 
-    def _put_once(self, key: str, data: bytes, condition: dict[str, str]) -> None:
-        given = self._call_server("put_object", key, Body=data, **condition)["ETag"]
+    def _put_once(self, key: str, data: bytes, expected: str | None) -> None:
+        address = f"{self.name}/{key}"
+        given = self._remote.call(
+            lambda server: server.put(address, data, expected), len(data)
+        )
         tag = tag_of(data)
         if given != tag:
             # The caller got the MD5 while the object waited; it stays the revision
@@ -146,41 +142,30 @@ class ObjectBucket(WrappedSource):
         """Remove an object of a given revision."""
         # S3 has no condition for that: compared before.
         self._compare_revision(key, before)
-        self._call_server("delete_object", key)
+        address = f"{self.name}/{key}"
+        with name_server_errors(address):
+            self._remote.call(lambda server: server.delete(address))
 
     def _compare_revision(self, key: str, before: Revision | None) -> None:
         if self.find_revision(key) not in (before, None):
             raise conflict_error(self.name, [key])
 
-    def forget_lists(self) -> None:
-        """Drop the lists of s3fs, which do not have the new objects."""
-        self._files.invalidate_cache()
-
-    def _call_server(self, name: str, key: str, **given: Any) -> Any:
-        # By `call_s3`, since the interface of fsspec has no conditions.
-        path = f"{self._below}/{key}" if self._below else key
-        given |= {"Bucket": self._bucket, "Key": path}
-        seconds = allowed_seconds(len(given.get("Body", b"")))
-        with _named_errors(f"{self.name}/{key}", seconds):
-            return self._files.call_s3(name, timeout=seconds, **given)
-
 
 @contextmanager
-def _named_errors(address: str, seconds: float) -> Iterator[None]:
+def name_server_errors(address: str, nbytes: int = 0) -> Iterator[None]:
+    """Name the address in errors of a server that is changed."""
+    seconds = allowed_seconds(nbytes)
     try:
         yield
+    except OMEZarrError:
+        raise
     except TimeoutError as error:
         raise OSError(errno.ETIMEDOUT, LATE.format(seconds), address) from error
-    except PermissionError as error:
+    except (PermissionError, NoCredentialsError) as error:
         msg = f"The server refuses to write {address}."
         remedy = "Ask its owner for permission, or edit a copy of the labels."
         raise AccessError(msg, remedy=remedy) from error
-    except FileNotFoundError:
-        raise
     except OSError as error:
-        number = error.errno or errno.EIO
-        raise OSError(number, error.strerror or str(error), address) from error
-    except Exception as error:  # those of botocore are of no common kind
         reason = f"The request failed: {describe_failure(error, seconds)}"
         raise OSError(errno.EHOSTUNREACH, reason, address) from error
 
@@ -197,6 +182,7 @@ class ObjectTransaction(WaitingTransaction):
         super().__init__(self.bucket, source.name)
         self.token = new_token()
         self._marks: list[str] = []
+        self._replaced: tuple[str, ...] = ()
 
     @override
     def revision_of(self, data: bytes) -> Revision:
@@ -248,7 +234,6 @@ class ObjectTransaction(WaitingTransaction):
     @override
     def recover(self, path: str) -> None:
         """Remove labels that an ended process of this computer put and never listed."""
-        self.bucket.forget_lists()
         above = path.rpartition("/")[0]
         # Marks lie beside the labels that they stand for.
         for marker in self.bucket.list_names(above) or ():
@@ -277,18 +262,15 @@ class ObjectTransaction(WaitingTransaction):
 
         for mark in self._marks:
             self.bucket.put_object(mark, b"", None)
-        total = len(self._waiting)
-        try:
-            for step in self._order_steps():
-                done = total - len(self._waiting)
-                if goes_on is not None and not goes_on(done, total):
-                    return False
-                # All of a step are stored before the next step begins: documents name
-                # only what is there.
-                share_work(iter(step), self._save_object, len(step), AT_ONCE)
-                self._raise_conflicts()
-        finally:
-            self.bucket.forget_lists()
+        total, self._replaced = len(self._waiting), self._find_replaced()
+        for step in self._order_steps():
+            done = total - len(self._waiting)
+            if goes_on is not None and not goes_on(done, total):
+                return False
+            # All of a step are stored before the next step begins: documents name
+            # only what is there.
+            share_work(iter(step), self._save_object, len(step), AT_ONCE)
+            self._raise_conflicts()
         while self._marks:
             mark = self._marks.pop()
             # All is there. A mark that the server keeps now is removed by `recover`.
@@ -322,7 +304,9 @@ class ObjectTransaction(WaitingTransaction):
     def _save_object(self, key: str) -> None:
         waiting = self._waiting[key]
         try:
-            if (staged := waiting.content) is None:
+            if key.startswith(self._replaced):
+                self._conflicts.append(key)
+            elif (staged := waiting.content) is None:
                 self.bucket.delete_object(key, waiting.before)
             else:
                 data = staged.read_part(slice(0, staged.length))

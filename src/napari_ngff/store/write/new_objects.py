@@ -15,9 +15,9 @@ from napari_ngff.errors import LoginNeededError, ServerError
 from napari_ngff.store.sources.folder_source import FolderSource
 from napari_ngff.store.sources.remote_source import RemoteSource
 from napari_ngff.store.sources.request_failure import (
+    NoCredentialsError,
     describe_failure,
     is_brief,
-    lacks_credentials,
 )
 from napari_ngff.store.sources.server_access import LATE, allowed_seconds
 from napari_ngff.store.sources.server_logins import server_of
@@ -77,13 +77,12 @@ def _put_remote(root: str, key: str, data: bytes) -> None:
     address = f"{root}/{key}"
     seconds = allowed_seconds(len(data))
     try:
-        open_bucket(root).files.pipe_file(address, data, timeout=seconds)
+        open_bucket(root).call(lambda server: server.put(address, data), len(data))
     except TimeoutError as error:
         raise ServerError(address, LATE.format(seconds)) from error
-    # Every backend of fsspec raises its own kinds for a failed request.
-    except Exception as error:
-        if isinstance(error, PermissionError) or lacks_credentials(error):
-            raise refused_writing(address, root) from error
+    except (PermissionError, NoCredentialsError) as error:
+        raise refused_writing(address, root) from error
+    except OSError as error:
         reason = describe_failure(error, seconds)
         raise ServerError(address, f"it could not be written ({reason})") from error
 
@@ -107,19 +106,17 @@ def copy_by_server(source: Source, key: str, root: str, new_key: str) -> bool | 
     if not (isinstance(source, RemoteSource) and is_bucket(root)):
         return None
     pair = source.name, root
-    if not is_bucket(source.name) or pair in _uncopied:
+    target = open_bucket(root)
+    # A bucket of the same name at another server is another one.
+    if source.access.place != target.access.place or pair in _uncopied:
         return None
+    addresses = f"{source.name}/{key}", f"{root}/{new_key}"
     try:
-        files = open_bucket(root).files
-        # A bucket of the same name at another server is another one.
-        if source.files.s3.meta.endpoint_url != files.s3.meta.endpoint_url:
-            return None
-        addresses = f"{source.name}/{key}", f"{root}/{new_key}"
-        files.cp_file(*addresses, timeout=allowed_seconds())
+        target.call(lambda server: server.copy(*addresses))
     except FileNotFoundError:
         return False
-    # Some users may not copy, some servers cannot: each has its own kinds of errors.
-    except Exception as error:  # noqa: BLE001
+    # Some users may not copy, some servers cannot.
+    except OSError as error:
         # One that fails for a moment is asked again for the next object.
         if not is_brief(error):
             _uncopied.add(pair)

@@ -423,9 +423,7 @@ def _require_no_objects(root: str, *, ours: bool, resumes: bool) -> None:
     FileExistsError
         Where an object's key begins with that of the new hierarchy.
     """
-    source = open_bucket(root)
-    source.files.invalidate_cache()
-    if not source.list_names(""):
+    if not open_bucket(root).list_names(""):
         return
     msg = f"{root} holds other objects. Choose another name, or remove them."
     if ours and resumes:
