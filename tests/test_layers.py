@@ -78,7 +78,7 @@ WRITES = {
 """Modules that open files to write them, beside those of ``store/write``: others change
 what windows share by `SharedDocument`, and replace what they make by `replace_file`."""
 KINDS = re.compile(
-    r"isinstance\([^()]*\b(?:(?:Folder|Zip|Remote)Source|\w+Transaction)\b[^()]*\)"
+    r"isinstance\([^()]*\b(?:(?:Folder|Archive|Remote|Zarr)Store|\w+Transaction)\b[^()]*\)"
 ).findall
 
 
@@ -226,7 +226,7 @@ def test_module_keeps_to_its_layer(module: Path) -> None:
         ("store/sources/zip_directory.py", "import tempfile"),
         ("labels/journal.py", "def f(a, b):\n    os.replace(a, b)"),
         ("store/node.py", "def f(a):\n    os.fsync(a)"),
-        ("labels/label_writer.py", "isinstance(source, FolderSource)"),
+        ("labels/label_writer.py", "isinstance(source, FolderStore)"),
         ("labels/field_states.py", "Path(a).write_text(b)"),
         ("viewer/services/settings.py", "note.touch()"),
         ("labels/field_states.py", "with open(a, 'w', encoding='utf-8') as b: pass"),
@@ -246,7 +246,7 @@ def test_violation_is_seen(path: str, text: str) -> None:
     [
         (
             "store/hierarchy/node.py",
-            "from napari_ngff.store.sources.source import Source",
+            "from napari_ngff.store.store import Store",
         ),
         ("labels/canvas.py", "from napari_ngff.errors import OMEZarrError"),
         ("viewer/session.py", "from napari.layers import Labels"),
@@ -258,7 +258,7 @@ def test_violation_is_seen(path: str, text: str) -> None:
         ),
         ("cli.py", "from napari_ngff import __version__"),
         ("store/write/fsync.py", "def f(a):\n    os.fsync(a)"),
-        ("store/hierarchy/location.py", "isinstance(source, FolderSource)"),
+        ("store/hierarchy/location.py", "isinstance(source, FolderStore)"),
         ("errors.py", "import naparison, qtpython"),
         (
             "viewer/services/settings.py",

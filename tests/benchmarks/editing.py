@@ -84,9 +84,9 @@ def opened(folder: Path, method: str) -> Any:
     from napari_ngff.labels.label_writer import LabelWriter
     from napari_ngff.store.arrays.chunked_array import open_array
     from napari_ngff.store.pyramids.pyramid import LevelSource
-    from napari_ngff.store.sources.folder_source import FolderSource
+    from napari_ngff.store.sources.folder_store import FolderStore
 
-    source = FolderSource(str(folder))
+    source = FolderStore(str(folder))
     levels = [LevelSource(open_array(source, str(k))) for k in range(LEVELS)]
     canvas = Canvas(levels)
     journal = Journal(str(folder), "", canvas)

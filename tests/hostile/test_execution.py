@@ -18,8 +18,8 @@ from napari_ngff import open_node
 from napari_ngff.errors import OMEZarrError, UnsupportedError
 from napari_ngff.plate.tables.files import find_table, read_table
 from napari_ngff.store.arrays.chunked_array import open_array
-from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.store.sources.zarr_store import StoreSource
+from napari_ngff.store.sources.folder_store import FolderStore
+from napari_ngff.store.sources.zarr_store import ZarrStore
 
 
 class Payload:
@@ -72,10 +72,10 @@ def test_pickles_of_an_array_are_not_loaded(tmp_path, marker, kind):
     where = write_array(tmp_path / "a")
     poison(where, marker, kind)
     with pytest.raises(UnsupportedError, match=r"\.zarray is not read.*can run"):
-        open_array(FolderSource(str(tmp_path)), "a")
+        open_array(FolderStore(str(tmp_path)), "a")
     store = zarr.storage.LocalStore(tmp_path, read_only=True)
     with pytest.raises(UnsupportedError, match=r"\.zarray is not read.*can run"):
-        open_array(StoreSource(store), "a")
+        open_array(ZarrStore(store), "a")
 
 
 def test_pickles_of_zarr_3_are_not_loaded(tmp_path, marker):
@@ -84,7 +84,7 @@ def test_pickles_of_zarr_3_are_not_loaded(tmp_path, marker):
     document["codecs"] += [{"name": "numcodecs.pickle", "configuration": {}}]
     (tmp_path / "a/zarr.json").write_text(json.dumps(document))
     with pytest.raises(UnsupportedError, match=r"zarr\.json is not read.*can run"):
-        open_array(FolderSource(str(tmp_path)), "a")
+        open_array(FolderStore(str(tmp_path)), "a")
 
 
 def write_table(where: Path) -> Path:

@@ -16,7 +16,7 @@ from napari_ngff.labels.saving.before_images import BeforeImages
 from napari_ngff.labels.shapes import Mask
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.pyramids.pyramid import LevelSource
-from napari_ngff.store.sources.zip_source import ZipSource
+from napari_ngff.store.sources.archive_store import ArchiveStore
 from saving import levels_of, open_writer, write_levels
 
 ZSTD = ZstdCodec(level=1)
@@ -62,7 +62,7 @@ def read_archive(path):
 
 
 def archive_writer(path, method="nearest"):
-    source = ZipSource(path)
+    source = ArchiveStore(path)
     levels = [LevelSource(open_array(source, str(i))) for i in range(COUNT)]
     return LabelWriter(Canvas(levels), BeforeImages(), method)
 
@@ -169,7 +169,7 @@ def test_two_writers_of_two_labels_lose_nothing(tmp_path, archive):
                 two.writestr(f"{label}/{name}", data)
     writers = []
     for label in "ab":
-        source = ZipSource(path)
+        source = ArchiveStore(path)
         arrays = [open_array(source, f"{label}/{i}") for i in range(COUNT)]
         writers.append(
             LabelWriter(Canvas(list(map(LevelSource, arrays))), BeforeImages())

@@ -16,7 +16,7 @@ from zarr.codecs import ZstdCodec
 
 from napari_ngff.errors import AccessError, NodeNotFoundError
 from napari_ngff.labels.journal import read_journal
-from napari_ngff.store.sources.zip_source import ZipSource
+from napari_ngff.store.sources.archive_store import ArchiveStore
 from saving import (
     edit,
     journaled,
@@ -217,7 +217,7 @@ def test_a_disk_that_is_full_while_an_archive_is_saved(disk, tmp_path):
     folder = write(tmp_path / "label")
     file = pack_plain(folder, disk / "label.ozx")
     before = file.read_bytes()
-    writer = painted(file, ZipSource(file))
+    writer = painted(file, ArchiveStore(file))
     ballast = disk / "ballast"
     with suppress(OSError), ballast.open("wb", buffering=0) as fill:
         while fill.write(bytes(4096)):

@@ -20,7 +20,7 @@ from napari_ngff.store.arrays.lazy_array import BlankArray
 from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.pyramids.pyramid import LevelSource
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.folder_store import FolderStore
 from saving import edit, levels_of, read_levels, write_image
 
 SHAPES = ((120, 150), (60, 75), (30, 38))
@@ -52,7 +52,7 @@ def paint(canvas, count=9):
 
 def change(image):
     """Save edits into the labels that are there."""
-    source = FolderSource(str(image))
+    source = FolderStore(str(image))
     arrays = [open_array(source, f"labels/other/{level}") for level in range(3)]
     canvas = Canvas([LevelSource(array) for array in arrays])
     paint(canvas)

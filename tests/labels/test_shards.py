@@ -14,8 +14,8 @@ from napari_ngff.labels.shapes import Mask
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.pyramids.pyramid import LevelSource
-from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.store.sources.zip_source import open_zip
+from napari_ngff.store.sources.archive_store import open_zip
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from saving import describe, levels_of, write_levels
 
@@ -39,7 +39,7 @@ def make_source(request, tmp_path, pixels):
         write_levels(folder, levels, (128, 128), dimension_names=("y", "x"), **options)
         describe(folder, len(levels), label=LabelInfo())
         if request.param == "folder":
-            return FolderSource(str(folder))
+            return FolderStore(str(folder))
         pack_hierarchy(folder, tmp_path / "sharded.ozx")
         return open_zip(tmp_path / "sharded.ozx")
 
@@ -96,7 +96,7 @@ def test_what_asks_for_voxels_after_a_save_is_saved_right(make_source, pixels, c
 def test_a_shard_that_another_program_writes_anew_is_read_right(tmp_path, pixels):
     options = {"shards": (512, 512), "compressors": CODECS["zstd"]}
     write_levels(tmp_path / "a", [pixels], (128, 128), **options)
-    array = open_array(FolderSource(str(tmp_path / "a")), "0")
+    array = open_array(FolderStore(str(tmp_path / "a")), "0")
     array.read(((0, 128), (0, 128)))
     theirs = zarr.open_array(tmp_path / "a" / "0", mode="r+")
     theirs[0:130, 200:300] = 77

@@ -14,7 +14,7 @@ from napari_ngff.plate.arrangement import ScreenArrangements
 from napari_ngff.plate.mosaic import MOST_FAILURES, WellChoice, open_mosaic
 from napari_ngff.plate.plate_contents import PlateContents
 from napari_ngff.plate.plate_layout import map_plate
-from napari_ngff.store.sources import remote_source as remote
+from napari_ngff.store.sources import remote_store as remote
 from plates import write_image, write_plate
 from unreliable import BUSY, OK, serving
 

@@ -14,14 +14,14 @@ import pytest
 from napari_ngff.errors import AccessError, CorruptDataError
 from napari_ngff.store import bounded_call
 from napari_ngff.store.bounded_call import ExcessError, call_bounded
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.folder_store import FolderStore
 from patience import PATIENCE
 
 
 @pytest.fixture
 def source(tmp_path):
     (tmp_path / "object").write_bytes(b"0123")
-    return FolderSource(str(tmp_path))
+    return FolderStore(str(tmp_path))
 
 
 def is_ours(process):
@@ -133,7 +133,7 @@ def test_errors_of_the_source_stay_what_they_are(source, monkeypatch):
     def refuse(self, key, *arguments):
         raise AccessError("not yours")
 
-    monkeypatch.setattr(FolderSource, "read", refuse)
+    monkeypatch.setattr(FolderStore, "read", refuse)
     with pytest.raises(AccessError, match="not yours"):
         call(bounded_works.read_twice, source, "object")
     monkeypatch.undo()
@@ -175,8 +175,8 @@ def test_the_process_ends_with_the_program(tmp_path):
         "import os, sys\n"
         "import bounded_works\n"
         "from napari_ngff.store.bounded_call import call_bounded, _idle\n"
-        "from napari_ngff.store.sources.folder_source import FolderSource\n"
-        "source = FolderSource('.')\n"
+        "from napari_ngff.store.sources.folder_store import FolderStore\n"
+        "source = FolderStore('.')\n"
         "call_bounded(bounded_works.wait, source, (0,), 0, ())\n"
         "print(_idle[0]._process.pid, flush=True)\n"
         "os.kill(os.getpid(), 9)\n"

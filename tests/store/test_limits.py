@@ -12,7 +12,7 @@ from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.limits import CHUNK_VARIABLE, allowed_chunk, check_chunk
 from napari_ngff.store.pyramids.pyramid import open_pyramid
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.folder_store import FolderStore
 from saving import describe
 
 
@@ -25,7 +25,7 @@ def folder(tmp_path):
 
 
 def first_pixels(folder):
-    return open_array(FolderSource(str(folder)), "0").read(((0, 1), (0, 4)))
+    return open_array(FolderStore(str(folder)), "0").read(((0, 1), (0, 4)))
 
 
 def test_a_larger_chunk_is_read_where_the_user_allows_it(folder, monkeypatch):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.region_read import cache as chunk_cache
 from napari_ngff.store.lru_cache import ENTRY, ByteCache
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.folder_store import FolderStore
 
 
 def test_the_least_recently_used_goes_first():
@@ -54,7 +54,7 @@ def test_tiny_chunks_count_as_what_they_take(tmp_path):
     # Thumbnails of 8 x 8 voxels once filled memory behind a cache that seemed empty.
     pixels = np.arange(800 * 80, dtype="uint16").reshape(800, 80)
     zarr.create_array(tmp_path / "0", data=pixels, chunks=(8, 8))
-    array = open_array(FolderSource(tmp_path), "0", 3)
+    array = open_array(FolderStore(tmp_path), "0", 3)
     chunk_cache.clear()
     array[:8]
     gc.collect()  # the interpreter reuses objects of other tests, which do not count

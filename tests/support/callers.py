@@ -43,9 +43,9 @@ from napari_ngff.store.check.repair import put_back, repair_problems
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.hierarchy.save_transform import save_transform
 from napari_ngff.store.pyramids.pyramid import LevelSource
-from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.store.sources.remote_source import RemoteSource
-from napari_ngff.store.sources.zip_source import ZipSource
+from napari_ngff.store.sources.archive_store import ArchiveStore
+from napari_ngff.store.sources.folder_store import FolderStore
+from napari_ngff.store.sources.remote_store import RemoteStore
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.writer_token import remove_left
 from napari_ngff.store.write.zip_packing import pack_hierarchy
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.store.sources.source import Source
+    from napari_ngff.store.store import Store
 
 SHAPES = ((48, 64), (24, 32), (12, 16))
 CHUNKS = (16, 16)
@@ -90,8 +90,8 @@ class Place:
         return self.files / ("image.ozx" if self.kind == ARCHIVE else "image.zarr")
 
     @property
-    def source(self) -> Source:
-        kinds = {FOLDER: FolderSource, ARCHIVE: ZipSource, BUCKET: RemoteSource}
+    def source(self) -> Store:
+        kinds = {FOLDER: FolderStore, ARCHIVE: ArchiveStore, BUCKET: RemoteStore}
         return kinds[self.kind](str(self.root))
 
     def node(self, path: str = "") -> Node:
@@ -250,7 +250,7 @@ def recover_removed(place):
     place.recover("labels/mine")
     sidecar = sidecar_of(place)
     if os.path.exists(sidecar):
-        begin_transaction(FolderSource(sidecar)).recover("nuclei")
+        begin_transaction(FolderStore(sidecar)).recover("nuclei")
     recover_files(place)
 
 
@@ -297,7 +297,7 @@ def new_in_sidecar(place):
 def recover_other_sidecar(place):
     home = sidecar_location(place.node(), place.files / "mine")
     begin_transaction(home.source).recover("mine")
-    begin_transaction(FolderSource(str(place.files / "mine"))).recover("")
+    begin_transaction(FolderStore(str(place.files / "mine"))).recover("")
 
 
 def widen_type(place):
@@ -398,7 +398,7 @@ def state_field(place):
 
 def recover_files(place):
     """Write beside the image again."""
-    begin_transaction(FolderSource(str(place.files))).recover("")
+    begin_transaction(FolderStore(str(place.files))).recover("")
 
 
 def recover_states(place):

@@ -8,7 +8,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 from napari_ngff.store.sources import object_store, server_logins
-from napari_ngff.store.sources import remote_source as remote
+from napari_ngff.store.sources import remote_store as remote
 from unreliable import Handler, serving
 
 

@@ -21,7 +21,7 @@ from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.store.pyramids.level_reduction import LevelReduction
 from napari_ngff.store.pyramids.pyramid import LevelSource
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.folder_store import FolderStore
 
 
 def edit(
@@ -121,7 +121,7 @@ def read_levels(folder, count):
 
 
 def open_canvas(folder, count, order=None, source=None):
-    source = source or FolderSource(str(folder))
+    source = source or FolderStore(str(folder))
     sources = [LevelSource(open_array(source, str(i))) for i in range(count)]
     return Canvas([s if order is None else ArrayWindow(s, order) for s in sources])
 

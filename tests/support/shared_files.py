@@ -32,8 +32,8 @@ from napari_ngff.labels.shapes import Mask
 from napari_ngff.store.arrays.lazy_array import BlankArray
 from napari_ngff.store.disk_cache import DiskCache
 from napari_ngff.store.hierarchy.node import open_node
+from napari_ngff.store.sources.blob import Revision
 from napari_ngff.store.sources.server_logins import keep_login, kept_login, make_login
-from napari_ngff.store.sources.source import Revision
 from napari_ngff.store.write import file_lock
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.viewer.annotations.file_annotation import write_file

@@ -16,7 +16,7 @@ from napari_ngff import open_node
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.plate import mosaic
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.viewer import reader
 from napari_ngff.viewer.browsing import layer_slots
 from napari_ngff.viewer.browsing.images_to_label import image_choices
@@ -97,14 +97,14 @@ def stored(root, path, level=0):
 
 
 def test_the_map_is_there_after_one_read(root, viewer, monkeypatch):
-    read = FolderSource.read
+    read = FolderStore.read
     keys = []
 
     def counted(self, key, *arguments):
         keys.append(key)
         return read(self, key, *arguments)
 
-    monkeypatch.setattr(FolderSource, "read", counted)
+    monkeypatch.setattr(FolderStore, "read", counted)
     browser = browse(viewer, root)
     assert len(browser.map.wells) == 11
     assert [a.id for a in browser.acquisitions] == [0]

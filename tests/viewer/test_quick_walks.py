@@ -16,7 +16,7 @@ from journals import discard_edits
 from napari_ngff import open_node
 from napari_ngff.plate import kept_planes
 from napari_ngff.store.lru_cache import ByteCache
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.plans.layer_plan import layer_kind
@@ -90,14 +90,14 @@ def without(root, well, keep):
 @contextmanager
 def reading():
     """Note the keys that are read from folders."""
-    keys, read = [], FolderSource.read
+    keys, read = [], FolderStore.read
 
     def noted(self, key, *arguments):
         keys.append(key)
         return read(self, key, *arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FolderSource, "read", noted)
+        patch.setattr(FolderStore, "read", noted)
         yield keys
 
 

@@ -96,16 +96,16 @@ def patient_drawing(around: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def askers(around: pytest.MonkeyPatch) -> set[Thread]:
     """Threads that wait for a server."""
-    from napari_ngff.store.sources.remote_source import RemoteSource
+    from napari_ngff.store.sources.remote_store import RemoteStore
 
     threads: set[Thread] = set()
-    wait = RemoteSource._wait_for
+    wait = RemoteStore._wait_for
 
     def note_thread(*arguments: Any) -> Any:
         threads.add(threading.current_thread())
         return wait(*arguments)
 
-    around.setattr(RemoteSource, "_wait_for", note_thread)
+    around.setattr(RemoteStore, "_wait_for", note_thread)
     return threads
 
 

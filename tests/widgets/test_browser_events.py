@@ -16,7 +16,7 @@ from napari_ngff import open_node
 from napari_ngff.labels.field_states import FieldStates
 from napari_ngff.plate.previews.preview import PreviewReader
 from napari_ngff.plugin import use_workers
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.viewer.plans.layer_plan import KEY
 from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.session import session_of
@@ -160,14 +160,14 @@ def test_cancel_gives_up_what_is_read(viewer, dock, qtbot, monkeypatch):
     qtbot.waitUntil(lambda: shows(dock, "A/1", "0"), timeout=PATIENCE)
     qtbot.waitUntil(lambda: not dock.cancel.isVisible(), timeout=PATIENCE)
     go_on = threading.Event()
-    get = FolderSource.read
+    get = FolderStore.read
 
     def slow(self, key, *part):
         if key.startswith("C/4"):
             assert go_on.wait(60)
         return get(self, key, *part)
 
-    monkeypatch.setattr(FolderSource, "read", slow)
+    monkeypatch.setattr(FolderStore, "read", slow)
     place = dock.map.rectOf("C/4").center()
     QTest.mouseClick(dock.map.viewport(), LEFT, Qt.KeyboardModifier.NoModifier, place)
     qtbot.waitUntil(dock.cancel.isVisible, timeout=PATIENCE)

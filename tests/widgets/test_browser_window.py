@@ -16,7 +16,7 @@ from qtpy.QtTest import QTest
 
 from mouse import drop_on_canvas, pump, until
 from napari_ngff import open_node
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.browser_dock import BrowserDock
@@ -366,13 +366,13 @@ def test_files_are_not_read_in_the_main_thread(viewer, tmp_path, monkeypatch):
     where = write_plate(tmp_path / "p.ome.zarr", grid=(16, 24), fields=1)
     node = open_node(where)
     threads = set()
-    get = FolderSource.read
+    get = FolderStore.read
 
     def noting(source, key, *part):
         threads.add(threading.current_thread())
         return get(source, key, *part)
 
-    monkeypatch.setattr(FolderSource, "read", noting)
+    monkeypatch.setattr(FolderStore, "read", noting)
     dock = show_browser(viewer)
     session_of(viewer).browse(node)
     until(lambda: len(dock.map.state.pictures) == 384)

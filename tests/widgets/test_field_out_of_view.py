@@ -7,7 +7,7 @@ import pytest
 
 from mouse import pump, until
 from napari_ngff.plugin import use_workers
-from napari_ngff.store.sources import remote_source as remote
+from napari_ngff.store.sources import remote_store as remote
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.streaming.streamed_levels import fetcher
 from napari_ngff.widgets.browser.host import show_browser

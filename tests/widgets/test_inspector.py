@@ -15,7 +15,7 @@ from qtpy.QtWidgets import QDialog, QPushButton
 
 from mouse import drop, pump, until
 from napari_ngff import open_node
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image, write_plate
@@ -51,13 +51,13 @@ def folder(sample, tmp_path):
 def reads(monkeypatch):
     """Count how often each object is read."""
     counted = Counter()
-    get = FolderSource.read
+    get = FolderStore.read
 
     def counting(source, key, *part):
         counted[key] += 1
         return get(source, key, *part)
 
-    monkeypatch.setattr(FolderSource, "read", counting)
+    monkeypatch.setattr(FolderStore, "read", counting)
     return counted
 
 

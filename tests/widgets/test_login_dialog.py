@@ -14,7 +14,7 @@ from locked_server import NoKeyringError, serving_locked
 from mouse import pump, until
 from napari_ngff.errors import LoginNeededError
 from napari_ngff.plugin import use_workers
-from napari_ngff.store.sources import remote_source as remote
+from napari_ngff.store.sources import remote_store as remote
 from napari_ngff.store.sources import server_logins
 from napari_ngff.store.sources.server_logins import (
     can_keep_logins,

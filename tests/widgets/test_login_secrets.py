@@ -22,7 +22,7 @@ from napari_ngff.errors import OMEZarrError
 from napari_ngff.plugin import use_workers
 from napari_ngff.store.arrays.region_read import cache
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.store.sources import remote_source as remote
+from napari_ngff.store.sources import remote_store as remote
 from napari_ngff.store.sources import server_logins
 from napari_ngff.store.sources.server_access import server_loop
 from napari_ngff.store.sources.server_logins import (

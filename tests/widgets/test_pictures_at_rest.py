@@ -28,7 +28,7 @@ from mouse import camera, canvas, pump, until
 from napari_ngff.labels.canvas import Canvas
 from napari_ngff.plate import kept_planes
 from napari_ngff.store.arrays.region_read import cache
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.viewer.plans.layer_plan import KEY
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.streaming import pixel_fetcher, volume_fit, volume_slicing
@@ -389,14 +389,14 @@ def sections_of(layer, number):
 @pytest.fixture
 def slow_reads(monkeypatch):
     """Let chunks of local files take their time, and the window not wait for them."""
-    get = FolderSource.read
+    get = FolderStore.read
 
     def get_slowly(self, key, *arguments):
         if key.rpartition("/")[2].isdecimal():
             time.sleep(DELAY)
         return get(self, key, *arguments)
 
-    monkeypatch.setattr(FolderSource, "read", get_slowly)
+    monkeypatch.setattr(FolderStore, "read", get_slowly)
     monkeypatch.setattr(pixel_fetcher, "WAIT", 0.01)
     monkeypatch.setattr(pixel_fetcher, "WAIT_TOGETHER", 0.015)
     monkeypatch.setattr(volume_fit, "CAMERA_REST", 0.05)

@@ -15,7 +15,7 @@ from qtpy.QtCore import Qt
 
 from mouse import pump, turn_wheel, until
 from napari_ngff.plate import kept_planes
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.host import browser_of
@@ -133,13 +133,13 @@ def test_a_plate_that_is_dropped_again_shows_the_labels_that_are_chosen(viewer, 
 
 @pytest.mark.long
 def test_code_gets_whole_wells_while_they_come_in(viewer, root, monkeypatch):
-    get = FolderSource.read
+    get = FolderStore.read
 
     def get_late(*arguments):
         time.sleep(0.01)
         return get(*arguments)
 
-    monkeypatch.setattr(FolderSource, "read", get_late)
+    monkeypatch.setattr(FolderStore, "read", get_late)
     viewer.open(str(root), plugin="napari-ngff")
     browser = session_of(viewer).browser
     stream = browser._stream
@@ -235,7 +235,7 @@ def test_arrows_and_points_browse_with_the_canvas_focused(viewer, browser, qtbot
 def waited(monkeypatch):
     """Keys of files that were read in the main thread."""
     waited, ahead = [], set()
-    get = FolderSource.read
+    get = FolderStore.read
 
     def watched(self, key, *part):
         if threading.current_thread() is not threading.main_thread():
@@ -246,7 +246,7 @@ def waited(monkeypatch):
             waited.append(key)
         return get(self, key, *part)
 
-    monkeypatch.setattr(FolderSource, "read", watched)
+    monkeypatch.setattr(FolderStore, "read", watched)
     return waited
 
 

@@ -24,7 +24,7 @@ from qtpy.QtCore import QEvent, QEventLoop, QThreadPool, QTimer
 
 from mouse import drop_on_canvas, pump, until
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.viewer.samples import write_image, write_plate, write_stack
 from napari_ngff.viewer.services.settings import PLUGIN, READER_PATTERNS
 from napari_ngff.viewer.services.window import Window
@@ -340,14 +340,14 @@ class Reads:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.keys: list[str] = []
-        get = FolderSource.read
+        get = FolderStore.read
 
-        def noted(source: FolderSource, key: str, *part: Any) -> Any:
+        def noted(source: FolderStore, key: str, *part: Any) -> Any:
             if part != (0, 1):  # a byte: only whether it is there
                 self.keys.append(key)
             return get(source, key, *part)
 
-        monkeypatch.setattr(FolderSource, "read", noted)
+        monkeypatch.setattr(FolderStore, "read", noted)
 
     def metadata(self) -> list[str]:
         return [key for key in self.keys if key.endswith(("zarr.json", ".zattrs"))]

@@ -13,7 +13,7 @@ from qtpy.QtTest import QTest
 
 from mouse import pump, until
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.store.sources import remote_source as remote
+from napari_ngff.store.sources import remote_store as remote
 from napari_ngff.viewer.streaming.streamed_levels import fetcher
 from napari_ngff.widgets.activity_bar import ActivityBar
 from napari_ngff.widgets.form_dialog import shown_form

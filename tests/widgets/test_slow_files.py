@@ -14,7 +14,7 @@ from numcodecs import Zlib
 from slow_codec import SlowCodec
 
 from mouse import camera, canvas, pump, until
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.viewer.plans.layer_plan import KEY
 from napari_ngff.viewer.streaming import pixel_fetcher
 from napari_ngff.viewer.streaming.pixel_fetcher import local_fetcher, pixels_arrived
@@ -56,7 +56,7 @@ def write_cells(folder, codec):
 @pytest.fixture
 def threads(monkeypatch):
     """Threads that read chunks, each of which takes its time."""
-    get, found = FolderSource.read, set()
+    get, found = FolderStore.read, set()
 
     def get_slowly(self, key, *arguments):
         if key.rpartition("/")[2].isdecimal():
@@ -64,7 +64,7 @@ def threads(monkeypatch):
             time.sleep(DELAY)
         return get(self, key, *arguments)
 
-    monkeypatch.setattr(FolderSource, "read", get_slowly)
+    monkeypatch.setattr(FolderStore, "read", get_slowly)
     yield found
     until(lambda: not local_fetcher.is_busy)
 

@@ -16,8 +16,8 @@ from slow_codec import SlowCodec
 from journals import discard_edits
 from mouse import camera, canvas, pump, until
 from napari_ngff.store.arrays.region_read import cache
-from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.store.sources.source import Blob
+from napari_ngff.store.sources.blob import Blob
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.streaming import pixel_fetcher
 from napari_ngff.viewer.streaming.streamed_levels import are_pixels_coming
@@ -72,14 +72,14 @@ def write_cells(folder, codec):
 @pytest.fixture
 def slow_disk(monkeypatch):
     """A disk that takes its time for each chunk of labels."""
-    get = FolderSource.read
+    get = FolderStore.read
 
     def get_slowly(self, key, *arguments):
         if "nuclei" in key and key.rpartition("/")[2].isdecimal():
             pass_gate()
         return get(self, key, *arguments)
 
-    monkeypatch.setattr(FolderSource, "read", get_slowly)
+    monkeypatch.setattr(FolderStore, "read", get_slowly)
 
 
 @pytest.fixture(scope="module")
@@ -268,19 +268,19 @@ def test_strokes_on_coarse_labels_stay_when_the_true_ones_come(viewer, labels):
 def test_labels_that_cannot_be_decoded_are_reported_once_and_read_again(
     viewer, labels, monkeypatch, reported
 ):
-    get = FolderSource.read
+    get = FolderStore.read
 
     def get_rubbish(self, key, *arguments):
         blob = get(self, key, *arguments)
         is_chunk = "nuclei" in key and key[-1].isdecimal()
         return Blob(b"rubbish") if is_chunk else blob
 
-    monkeypatch.setattr(FolderSource, "read", get_rubbish)
+    monkeypatch.setattr(FolderStore, "read", get_rubbish)
     look(viewer, 1300, 1300)
     until(lambda: reported and not are_pixels_coming())
     pump(200)
     assert len([one for one in reported if "incorrect header" in str(one)]) == 1
-    monkeypatch.setattr(FolderSource, "read", get)
+    monkeypatch.setattr(FolderStore, "read", get)
     for place in (500, 1300):
         look(viewer, place, place)
         until(lambda: is_whole(labels))

@@ -10,7 +10,7 @@ import pytest
 import zarr
 
 from mouse import camera, pump, until
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.viewer.streaming import pixel_fetcher, volume_fit
 from napari_ngff.viewer.streaming.streamed_levels import are_pixels_coming
 from plates import write_image
@@ -31,7 +31,7 @@ TRUTH = [pixels_of(level) for level in range(LEVELS)]
 @pytest.fixture
 def readers(monkeypatch):
     """Threads that read chunks, each of which takes its time."""
-    get, found = FolderSource.read, set()
+    get, found = FolderStore.read, set()
 
     def get_slowly(self, key, *arguments):
         if "/c/" in key:
@@ -39,7 +39,7 @@ def readers(monkeypatch):
             time.sleep(0.005)
         return get(self, key, *arguments)
 
-    monkeypatch.setattr(FolderSource, "read", get_slowly)
+    monkeypatch.setattr(FolderStore, "read", get_slowly)
     return found
 
 

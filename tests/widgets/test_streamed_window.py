@@ -12,7 +12,7 @@ import zarr
 from napari.utils.notifications import notification_manager
 
 from mouse import camera, canvas, pump, until
-from napari_ngff.store.sources import remote_source
+from napari_ngff.store.sources import remote_store
 from napari_ngff.store.threads import MOST
 from napari_ngff.viewer.plans.layer_plan import KEY
 from napari_ngff.viewer.streaming import outage_watch, pixel_fetcher, streamed_view
@@ -138,7 +138,7 @@ def test_the_chunks_of_all_layers_are_asked_for_at_once(
     viewer, stored_image, monkeypatch
 ):
     # No layer is asked for because requests of the other were given up.
-    monkeypatch.setattr(remote_source, "TIMEOUT", 600)
+    monkeypatch.setattr(remote_store, "TIMEOUT", 600)
     # On a slow machine the second layer asks long after the first.
     monkeypatch.setattr(pixel_fetcher, "APART", 0.05)
     waiting, gate = [], threading.Event()

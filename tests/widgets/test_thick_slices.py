@@ -12,7 +12,7 @@ from napari.layers.image._slice import _ImageSliceRequest
 
 from mouse import camera, canvas, pump, until
 from napari_ngff.store.arrays.region_read import cache
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.viewer.plans.layer_plan import KEY
 from napari_ngff.viewer.streaming import pixel_fetcher
 from napari_ngff.viewer.streaming.streamed_levels import are_pixels_coming
@@ -79,14 +79,14 @@ def joiners(monkeypatch):
 @pytest.fixture(params=["server", "disk"])
 def cells(request, viewer, tmp_path, monkeypatch):
     """Two layers of an image, at rest, whose chunks come when the gate is open."""
-    get = FolderSource.read
+    get = FolderStore.read
 
     def get_later(self, key, *arguments):
         if request.param == "disk" and key.rpartition("/")[2].isdecimal():
             gate.wait(PATIENCE)
         return get(self, key, *arguments)
 
-    monkeypatch.setattr(FolderSource, "read", get_later)
+    monkeypatch.setattr(FolderStore, "read", get_later)
     if request.param == "server":
         pytest.importorskip("aiohttp", reason="needs the extra [remote]")
     write_cells(tmp_path / "cells.ome.zarr")

@@ -9,7 +9,7 @@ from napari.utils.notifications import notification_manager
 
 from mouse import pump, until
 from napari_ngff.store.arrays import region_read
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.viewer.services.window import going_on
 from napari_ngff.viewer.streaming import volume_fit, volume_slicing
 from napari_ngff.viewer.streaming.streamed_levels import are_pixels_coming
@@ -33,14 +33,14 @@ def stack(viewer, tmp_path, monkeypatch):
 
 @pytest.fixture
 def codecs(monkeypatch):
-    failing, get = [], FolderSource.read
+    failing, get = [], FolderStore.read
 
     def get_or_fail(source, key, *part):
         if failing and "/c/" in key:
             raise failing[0]
         return get(source, key, *part)
 
-    monkeypatch.setattr(FolderSource, "read", get_or_fail)
+    monkeypatch.setattr(FolderStore, "read", get_or_fail)
     monkeypatch.setattr(volume_slicing, "READ_AT_ONCE", 1)
     monkeypatch.setattr(volume_slicing, "DRAWN_AT_ONCE", 1)
     monkeypatch.setattr(volume_fit, "CAMERA_REST", 0.02)

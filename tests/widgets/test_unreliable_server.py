@@ -14,7 +14,7 @@ from qtpy.QtWidgets import QApplication
 
 from mouse import LEFT, pump, until
 from napari_ngff.labels.places.sidecar import sidecar_folder
-from napari_ngff.store.sources import remote_source as remote
+from napari_ngff.store.sources import remote_store as remote
 from napari_ngff.testing import write_image
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.painting.new_labels import taken_names

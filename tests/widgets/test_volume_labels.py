@@ -13,7 +13,7 @@ from napari.utils.colormaps import DirectLabelColormap
 import napari_ngff
 from choices import set_preference
 from mouse import camera, canvas, pump, until
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.streaming import volume_fit, volume_slicing
 from napari_ngff.viewer.streaming.streamed_levels import are_pixels_coming
@@ -25,7 +25,7 @@ DEPTH, SIZE = 8, 512
 @pytest.fixture
 def readers(monkeypatch):
     """Threads that read chunks of labels, each of which takes its time."""
-    get, found = FolderSource.read, set()
+    get, found = FolderStore.read, set()
 
     def get_slowly(self, key, *arguments):
         if "/c/" in key and "labels" in key:
@@ -33,7 +33,7 @@ def readers(monkeypatch):
             time.sleep(0.02)
         return get(self, key, *arguments)
 
-    monkeypatch.setattr(FolderSource, "read", get_slowly)
+    monkeypatch.setattr(FolderStore, "read", get_slowly)
     return found
 
 

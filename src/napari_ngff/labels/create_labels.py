@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.store.write.transaction import NewTree, Transaction
+    from napari_ngff.store.store import NewTree, Transaction
 
 METHOD: Method = "mode"
 """Of new labels: a voxel of a coarser level lies in the middle of its block, where the

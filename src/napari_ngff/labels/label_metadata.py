@@ -17,7 +17,7 @@ from napari_ngff.store.hierarchy.edit_document import change_document
 from napari_ngff.store.hierarchy.node import Node, read_node
 
 if TYPE_CHECKING:
-    from napari_ngff.store.write.transaction import Transaction
+    from napari_ngff.store.store import Transaction
 
 VALUE = "label-value"
 

@@ -52,7 +52,7 @@ from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.pyramids.level_reduction import LevelReduction, Method
 from napari_ngff.store.pyramids.pyramid import LevelSource
-from napari_ngff.store.sources.source import ReadLog
+from napari_ngff.store.sources.read_ahead import ReadLog
 from napari_ngff.store.write.begin import begin_transaction
 
 if TYPE_CHECKING:

@@ -26,7 +26,8 @@ from typing_extensions import override
 from napari_ngff.errors import CorruptDataError, OMEZarrError
 from napari_ngff.store.arrays.stored_objects import read_bounded
 from napari_ngff.store.limits import size_text
-from napari_ngff.store.sources.source import Blob, Source
+from napari_ngff.store.sources.blob import Blob
+from napari_ngff.store.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -71,7 +72,7 @@ _turns = threading.BoundedSemaphore(MOST)
 
 def call_bounded(
     work: Callable[..., Any],
-    source: Source,
+    source: Store,
     arguments: tuple[Any, ...],
     most: int,
     libraries: tuple[str, ...],
@@ -159,7 +160,7 @@ class _Process:
     def call(
         self,
         work: Callable[..., Any],
-        source: Source,
+        source: Store,
         arguments: tuple[Any, ...],
         most: int,
         libraries: tuple[str, ...],
@@ -181,7 +182,7 @@ class _Process:
             return int(self._measured.memory_info().rss)
         return 0  # it has ended
 
-    def _answer_questions(self, source: Source, most: int) -> Any:
+    def _answer_questions(self, source: Store, most: int) -> Any:
         failure: Exception | None = None
         while True:
             kind, value = self._receive()
@@ -229,7 +230,7 @@ class _Process:
 
 
 def _answer_question(
-    source: Source, most: int, key: str, start: int | None, length: int | None
+    source: Store, most: int, key: str, start: int | None, length: int | None
 ) -> Any:
     """Read what a process asks for; with a length of -1, the names below a key."""
     if length == NAMES:
@@ -240,7 +241,7 @@ def _answer_question(
     return source.get(key, start, length)
 
 
-class _AskedSource(Source):
+class _AskedStore(Store):
     """In the other process: a source whose objects are asked for, during one call."""
 
     name = ""
@@ -313,7 +314,7 @@ def _serve_call(
     libraries: tuple[str, ...],
     known: Mapping[str, bytes | None],
 ) -> None:
-    source = _AskedSource(answers, name, known)
+    source = _AskedStore(answers, name, known)
     _limit_memory(None)
     try:
         for library in libraries:

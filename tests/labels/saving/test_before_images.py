@@ -9,7 +9,7 @@ import zarr
 from napari_ngff.labels.saving.before_images import BeforeImages
 from napari_ngff.store.arrays.array_writer import EncodedVoxels
 from napari_ngff.store.arrays.chunked_array import open_array
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.folder_store import FolderStore
 
 
 def test_nobody_goes_on_before_the_disk_has_it(tmp_path, monkeypatch):
@@ -50,7 +50,7 @@ def test_blocks_of_either_order_are_found_again(tmp_path, order, words):
         order=order, filters=None,
     )  # fmt: skip
     array[...] = values = np.arange(24).reshape(4, 6)
-    layout = open_array(FolderSource(str(tmp_path)), "a").layout
+    layout = open_array(FolderStore(str(tmp_path)), "a").layout
     path = tmp_path / "kept"
     kept = BeforeImages(lambda: path.open("w+b", 0))
     stored = (tmp_path / "a/0.0").read_bytes()

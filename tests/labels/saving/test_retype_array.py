@@ -10,8 +10,8 @@ from napari_ngff.errors import ConflictError
 from napari_ngff.labels.saving.retype_array import retype_array
 from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.store.arrays.chunked_array import open_array
-from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.store.sources.zip_source import open_zip
+from napari_ngff.store.sources.archive_store import open_zip
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 
@@ -26,7 +26,7 @@ def test_a_new_chunk_never_has_the_type_of_before(tmp_path, packed, changed):
     if packed:
         place = tmp_path / "a.ozx"
         pack_hierarchy(tmp_path / "a.ome.zarr", place)
-    open_place = open_zip if packed else lambda path: FolderSource(str(path))
+    open_place = open_zip if packed else lambda path: FolderStore(str(path))
     ours, others = (begin_transaction(open_place(place)) for _ in range(2))
 
     def paint(box, voxels):
@@ -68,7 +68,7 @@ def test_widened_voxels_stay_whatever_the_filters(tmp_path, options):
         tmp_path / "0", shape=(8, 8), chunks=(4, 4), dtype="u2", **options
     )
     array[...] = values = np.arange(64).reshape(8, 8) * 2
-    source = FolderSource(str(tmp_path))
+    source = FolderStore(str(tmp_path))
     transaction = begin_transaction(source)
     retype_array(open_array(source, "0"), np.dtype("u4"), transaction)
     transaction.commit()

@@ -11,7 +11,7 @@ from napari_ngff.labels.saving.validate_saved import find_errors
 from napari_ngff.labels.shapes import Mask
 from napari_ngff.metadata.dump import dump_image
 from napari_ngff.metadata.model import Axis, ImageMetadata, LabelInfo, Level, Multiscale
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.folder_store import FolderStore
 from saving import levels_of, open_writer, write_levels
 
 AXES = (Axis("y", "space", None), Axis("x", "space", None))
@@ -50,7 +50,7 @@ def problems_after(label, while_saving=lambda: None):
 
 
 def test_a_valid_label_image_stays_so(label):
-    assert find_errors(FolderSource(str(label.parents[1])), "labels/cells/0") == ()
+    assert find_errors(FolderStore(str(label.parents[1])), "labels/cells/0") == ()
     assert problems_after(label) == ()
 
 
@@ -61,11 +61,11 @@ def test_what_became_invalid_is_reported(label):
 
 def test_what_was_invalid_before_is_not_reported_again(label):
     spoil(label)
-    assert find_errors(FolderSource(str(label)), "0")
+    assert find_errors(FolderStore(str(label)), "0")
     assert problems_after(label) == ()
 
 
 def test_an_array_in_no_group_has_no_verdict(tmp_path):
     levels = [np.zeros((16, 16), "u2")]
     write_levels(tmp_path / "a", levels, (16, 16))
-    assert find_errors(FolderSource(str(tmp_path)), "a/0") == ()
+    assert find_errors(FolderStore(str(tmp_path)), "a/0") == ()

@@ -28,7 +28,7 @@ from napari_ngff.plate.previews.preview import (
 )
 from napari_ngff.plate.previews.preview_cache import PreviewCache, clear_previews
 from napari_ngff.plate.previews.preview_queue import PlateContrast, PreviewQueue
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.viewer.samples import write_image, write_plate
 from patience import PATIENCE, until
 
@@ -58,13 +58,13 @@ def plate(samples, tmp_path):
 def reads(monkeypatch):
     """Count how often each object is read."""
     counted = Counter()
-    get = FolderSource.read
+    get = FolderStore.read
 
     def counting(source, key, *part):
         counted[key] += 1
         return get(source, key, *part)
 
-    monkeypatch.setattr(FolderSource, "read", counting)
+    monkeypatch.setattr(FolderStore, "read", counting)
     return counted
 
 
@@ -449,7 +449,7 @@ def test_a_folder_that_cannot_be_written_only_costs_time(plate, tmp_path):
 def test_images_of_a_collection_have_contrast_of_their_own(tmp_path):
     write_image(tmp_path / "a.ome.zarr", shape=(64, 64))
     write_image(tmp_path / "b.ome.zarr", "0.4", shape=(1, 128, 64))
-    previews = PreviewReader(FolderSource(str(tmp_path)), alike=False)
+    previews = PreviewReader(FolderStore(str(tmp_path)), alike=False)
     queue = PreviewQueue(previews, lambda: None)
     queue.request_places(
         [

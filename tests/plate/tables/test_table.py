@@ -560,8 +560,8 @@ def test_an_old_anndata_is_named_with_what_to_do(tmp_path):
     code = (
         "import sys\n"
         "from napari_ngff.plate.tables.decode_table import decode_anndata\n"
-        "from napari_ngff.store.sources.folder_source import FolderSource\n"
-        "decode_anndata(FolderSource(sys.argv[1]), '', 'cells')\n"
+        "from napari_ngff.store.sources.folder_store import FolderStore\n"
+        "decode_anndata(FolderStore(sys.argv[1]), '', 'cells')\n"
     )
     paths = os.pathsep.join([str(old), *sys.path])
     done = subprocess.run(

@@ -21,7 +21,7 @@ from napari_ngff.errors import (
 )
 from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.store.arrays.chunked_array import open_array
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.store.write import replace_file
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.folder_transaction import FolderTransaction
@@ -90,7 +90,7 @@ def make(folder, zarr_format, codec, options, dtype="u4", fill=0):
 
 
 def opened(folder):
-    return open_array(FolderSource(str(folder.parent)), folder.name)
+    return open_array(FolderStore(str(folder.parent)), folder.name)
 
 
 def files(folder):

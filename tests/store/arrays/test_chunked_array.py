@@ -33,8 +33,9 @@ from napari_ngff.errors import (
 )
 from napari_ngff.store.arrays import chunked_array as module
 from napari_ngff.store.arrays.chunked_array import open_array
-from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.store.sources.source import Blob, Revision, Source, Traits
+from napari_ngff.store.sources.blob import Blob, Revision, Traits
+from napari_ngff.store.sources.folder_store import FolderStore
+from napari_ngff.store.store import Store
 from patience import PATIENCE
 
 SHAPE, CHUNKS, SHARDS = (13, 17), (4, 5), (8, 15)
@@ -62,7 +63,7 @@ V3_CODECS = {
 }
 
 
-class MemorySource(Source):
+class MemoryObjects(Store):
     """What a zarr MemoryStore holds; counts its reads."""
 
     name = "memory"
@@ -108,7 +109,7 @@ def random_values(dtype, shape=SHAPE, seed=0):
 
 def make(data=None, dtype="u2", holes=False, path="a", source=None, **settings):
     """Write an array and open it with us; return both."""
-    source = source or MemorySource()
+    source = source or MemoryObjects()
     settings = {"shape": SHAPE, "chunks": CHUNKS, "fill_value": 0, **settings}
     array = zarr.create_array(
         MemoryStore(source.objects), name=path, dtype=dtype, **settings
@@ -373,7 +374,7 @@ def test_indexing_like_numpy():
     for index in (13, -14, slice(None, None, 2), (1, 2, 3), [1, 2], (..., ...)):
         with pytest.raises(IndexError):
             ours[index]
-    assert isinstance(source_of(ours), Source)
+    assert isinstance(source_of(ours), Store)
     assert np.asarray(ours).shape == (len(ours), 17)
 
 
@@ -423,7 +424,7 @@ def test_pickled_arrays_read_the_same(tmp_path):
     for name, extra in ("u2", {}), ("c8", {}):
         array = zarr.create_array(tmp_path / name, shape=(9,), dtype=name, chunks=(4,))
         array[...] = np.arange(9)
-        ours = open_array(FolderSource(str(tmp_path)), name)
+        ours = open_array(FolderStore(str(tmp_path)), name)
         again = pickle.loads(pickle.dumps(ours))
         assert_identical(again[...], array[...])
         assert again.direct == ours.direct
@@ -445,14 +446,14 @@ def test_opening_reads_one_object():
 
 
 def test_identical_documents_are_parsed_once():
-    source = MemorySource()
+    source = MemoryObjects()
     _, one, _ = make(source=source, path="one")
     _, two, _ = make(source=source, path="two")
     assert one.layout is two.layout
 
 
 def test_no_array():
-    source = MemorySource()
+    source = MemoryObjects()
     with pytest.raises(NodeNotFoundError, match="memory/nowhere"):
         open_array(source, "nowhere")
     source.put("g/zarr.json", b'{"zarr_format": 3, "node_type": "group"}')
@@ -732,7 +733,7 @@ def test_array_deleted_while_open(tmp_path, zarr_format):
         fill_value=3,
     )
     array[:4] = 5
-    ours = open_array(FolderSource(str(tmp_path)), "a")
+    ours = open_array(FolderStore(str(tmp_path)), "a")
     assert set(np.unique(ours[...])) == {3, 5}
     shutil.rmtree(tmp_path / "a")
     with pytest.raises(ChunkError, match="gone"):
@@ -792,7 +793,7 @@ def test_decoded_chunks_are_kept_until_refresh():
 
 
 def test_two_arrays_at_one_path_share_nothing():
-    first, second = MemorySource(), MemorySource()
+    first, second = MemoryObjects(), MemoryObjects()
     _, one, _ = make(source=first)
     one[...]
     _, two, _ = make(np.full(SHAPE, 9, "u2"), source=second)
@@ -842,9 +843,9 @@ def test_many_threads_get_the_same_answer():
 
 def test_reading_inside_reading_threads_does_not_hang():
     """Sources that read arrays themselves, in more threads than the pool has."""
-    _, inner, _ = make(shape=(64, 64), chunks=(8, 8), source=MemorySource(2))
+    _, inner, _ = make(shape=(64, 64), chunks=(8, 8), source=MemoryObjects(2))
     module.cache.limit = 0
-    array, outer, source = make(shape=(32, 32), chunks=(8, 8), source=MemorySource(2))
+    array, outer, source = make(shape=(32, 32), chunks=(8, 8), source=MemoryObjects(2))
     values = array[...]
     read = source.read
 
@@ -894,7 +895,7 @@ def test_one_broken_chunk_is_enough_without_on_error():
 
 
 def test_remote_sources_are_read_many_at_once():
-    _, ours, source = make(shape=(32, 32), chunks=(8, 8), source=MemorySource(16))
+    _, ours, source = make(shape=(32, 32), chunks=(8, 8), source=MemoryObjects(16))
     read = source.read
     everybody = threading.Barrier(16, timeout=PATIENCE)
 

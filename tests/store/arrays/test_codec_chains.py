@@ -21,7 +21,7 @@ from zarr.codecs import (
 from napari_ngff.errors import ChunkError, CorruptDataError
 from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.store.arrays.chunked_array import open_array
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.store.write.folder_transaction import FolderTransaction
 
 SHAPE, CHUNKS, SHARDS = (7, 11, 9), (3, 4, 5), (6, 8, 10)
@@ -73,7 +73,7 @@ def values_of(dtype):
 def assert_same(where, name, values):
     """Check whole and partial reads against zarr-python's, of stored bytes anew."""
     theirs = zarr.open_array(where / name, mode="r")
-    ours = open_array(FolderSource(str(where)), name)
+    ours = open_array(FolderStore(str(where)), name)
     assert ours.direct
     assert (ours.shape, ours.chunks) == (theirs.shape, theirs.chunks)
     assert (np.asarray(theirs[...]) == values).all()
@@ -177,7 +177,7 @@ def edited(folder, stored, **changes):
     document = json.loads((folder / name).read_text()) | changes
     (folder / name).write_text(json.dumps(document))
     (folder / ("0.0" if name == ".zarray" else "c/0/0")).write_bytes(stored)
-    return open_array(FolderSource(str(folder.parent)), folder.name)
+    return open_array(FolderStore(str(folder.parent)), folder.name)
 
 
 def plain_array(folder, zarr_format=2, dtype="u1"):
@@ -289,6 +289,6 @@ def test_raw_of_n5_is_no_compressor(tmp_path):
     assert document["compressor"] is None
     document["compressor"] = {"type": "raw"}
     (tmp_path / "a/.zarray").write_text(json.dumps(document))
-    array = open_array(FolderSource(tmp_path), "a")
+    array = open_array(FolderStore(tmp_path), "a")
     np.testing.assert_array_equal(np.asarray(array), values)
     assert array.layout.codecs == ()

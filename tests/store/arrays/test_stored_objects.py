@@ -11,7 +11,7 @@ import zarr
 from buckets import bucket_server
 from napari_ngff.errors import ChunkError
 from napari_ngff.store.arrays.chunked_array import open_array
-from napari_ngff.store.sources.remote_source import RemoteSource
+from napari_ngff.store.sources.remote_store import RemoteStore
 from range_server import serving_ranges
 
 pytest.importorskip("aiohttp", reason="needs the extra [remote]")
@@ -36,7 +36,7 @@ def places(tmp_path):
 @pytest.mark.parametrize("values", [NEW, SHORT], ids=["other offsets", "shorter"])
 def test_a_shard_that_was_replaced_is_read_by_its_new_index(places, values):
     server, folder = places
-    array = open_array(RemoteSource(server.address), "a")
+    array = open_array(RemoteStore(server.address), "a")
     np.testing.assert_array_equal(array.read(((0, 16), (0, 16))), OLD[:16, :16])
     write_shard(folder, values)
     part = array.read(((48, 64), (48, 64)))
@@ -50,14 +50,14 @@ def test_a_shard_that_was_replaced_is_read_by_its_new_index(places, values):
 def test_a_server_without_versions_is_believed(places):
     server, _ = places
     server.version = ""
-    array = open_array(RemoteSource(server.address), "a")
+    array = open_array(RemoteStore(server.address), "a")
     np.testing.assert_array_equal(array.read(((0, 64), (0, 64))), OLD)
 
 
 def test_a_shard_that_is_cut_off_is_damaged_and_read_again_once_it_is_whole(places):
     server, folder = places
     whole = (folder / "c/0/0").read_bytes()
-    array = open_array(RemoteSource(server.address), "a")
+    array = open_array(RemoteStore(server.address), "a")
     array.read(((0, 16), (0, 16)))
     (folder / "c/0/0").write_bytes(whole[:100])
     with pytest.raises(ChunkError):
@@ -72,7 +72,7 @@ def test_a_shard_of_a_bucket_that_was_replaced(tmp_path, values):
     with bucket_server() as files:
         files.makedirs("shards")
         files.put(str(tmp_path / "a"), "shards/a", recursive=True)
-        array = open_array(RemoteSource("s3://shards"), "a")
+        array = open_array(RemoteStore("s3://shards"), "a")
         array.read(((0, 16), (0, 16)))
         write_shard(tmp_path / "a", values)
         files.pipe("shards/a/c/0/0", (tmp_path / "a/c/0/0").read_bytes())

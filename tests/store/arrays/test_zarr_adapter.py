@@ -7,8 +7,8 @@ from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteReques
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 
-from napari_ngff.store.arrays.zarr_adapter import SourceStore
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.arrays.zarr_adapter import ZarrAdapter
+from napari_ngff.store.sources.folder_store import FolderStore
 
 OBJECT = "a/b/object"
 
@@ -24,7 +24,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def store(folder):
-    return SourceStore(FolderSource(str(folder)))
+    return ZarrAdapter(FolderStore(str(folder)))
 
 
 async def listed(names):
@@ -96,11 +96,11 @@ def test_nothing_can_be_written(store, folder):
 
 
 def test_sources_that_cannot_be_listed(folder):
-    class Plain(FolderSource):
+    class Plain(FolderStore):
         def list_names(self, prefix):
             return None
 
-    store = SourceStore(Plain(str(folder)))
+    store = ZarrAdapter(Plain(str(folder)))
     np.testing.assert_array_equal(
         zarr.open_array(store, path="a/b", mode="r")[0], np.arange(9)
     )
@@ -109,9 +109,9 @@ def test_sources_that_cannot_be_listed(folder):
 
 
 def test_equal_means_the_same_source(folder):
-    source = FolderSource(str(folder))
-    assert SourceStore(source) == SourceStore(source)
-    assert SourceStore(source) != SourceStore(FolderSource(str(folder)))
-    assert str(folder) in repr(SourceStore(source))
-    again = pickle.loads(pickle.dumps(SourceStore(source)))
+    source = FolderStore(str(folder))
+    assert ZarrAdapter(source) == ZarrAdapter(source)
+    assert ZarrAdapter(source) != ZarrAdapter(FolderStore(str(folder)))
+    assert str(folder) in repr(ZarrAdapter(source))
+    again = pickle.loads(pickle.dumps(ZarrAdapter(source)))
     assert sync(again.exists(OBJECT))

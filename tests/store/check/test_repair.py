@@ -17,7 +17,7 @@ from napari_ngff.store.check.images import count_strangers
 from napari_ngff.store.check.repair import REPAIRS, put_back, repair_problems
 from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.convert import rebuild_pyramid, work_unit
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.samples import write_image, write_plate
 
@@ -418,5 +418,5 @@ def strangers(folder, fine, coarse):
             folder / name, shape=ids.shape, dtype=ids.dtype, chunks=(3,) * ids.ndim
         )
         array[:] = ids
-        arrays.append(open_array(FolderSource(str(folder)), name))
+        arrays.append(open_array(FolderStore(str(folder)), name))
     return count_strangers(*arrays)

@@ -28,8 +28,8 @@ from napari_ngff.store.check.images import check_label
 from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.pyramids.pyramid import open_pyramid
-from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.store.sources.source import Traits
+from napari_ngff.store.sources.blob import Traits
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.samples import write_image, write_plate
 
@@ -461,21 +461,21 @@ def test_large_chunks_without_shards_need_smaller_ones(sample, tmp_path, monkeyp
 def test_each_document_is_read_once(sample, monkeypatch):
     path = sample("plate", "0.5")
     reads = Counter()
-    get = FolderSource.read
+    get = FolderStore.read
 
     def counted(self, key, *part):
         reads[key] += 1
         return get(self, key, *part)
 
     node = open_node(path)
-    monkeypatch.setattr(FolderSource, "read", counted)
+    monkeypatch.setattr(FolderStore, "read", counted)
     assert list(check_hierarchy(node)) == []
     keys = {str(p.relative_to(path)) for p in path.rglob("zarr.json")}
     assert set(reads) == keys - {"zarr.json"}
     assert set(reads.values()) == {1}
 
 
-class SlowSource(FolderSource):
+class SlowStore(FolderStore):
     """A folder that pretends to be far away."""
 
     def __init__(self, root):
@@ -488,7 +488,7 @@ def test_a_remote_source_gives_the_same_in_the_same_order(sample):
     edit(path / "A/1/0/labels", rename_label)
     edit(path / "A/1/1/labels", drop_label)
     near = open_node(path)
-    far = read_node(type(near.location)(SlowSource(str(path))))
+    far = read_node(type(near.location)(SlowStore(str(path))))
     assert list(check_hierarchy(far)) == list(check_hierarchy(near)) != []
 
 

@@ -17,7 +17,7 @@ from napari_ngff.errors import NotOMEZarrError
 from napari_ngff.plate.plate_contents import PlateContents
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.check.visit_groups import check_hierarchy
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from plates import write_plate
 
@@ -94,7 +94,7 @@ def test_retired_names_of_codecs(folder, name):
     codecs = [{"name": "endian"}, {"name": name, "configuration": {"level": 1}}]
     change(folder / "0/zarr.json", codecs=codecs)
     (folder / "0/c/0/0").write_bytes(zlib.compress(b"\7" * 4096))
-    array = open_array(FolderSource(str(folder)), "0")
+    array = open_array(FolderStore(str(folder)), "0")
     assert array.direct
     np.testing.assert_array_equal(array[...], 7)
 
@@ -191,5 +191,5 @@ def test_images_of_0_4_in_a_plate_of_0_5(tmp_path):
     shutil.rmtree(new / "A/1/0")
     shutil.copytree(old / "A/1/0", new / "A/1/0")
     found = PlateContents(open_node(str(new))).open_image("A/1", "0")
-    expected = open_array(FolderSource(str(old)), "A/1/0/0")[...]
+    expected = open_array(FolderStore(str(old)), "A/1/0/0")[...]
     np.testing.assert_array_equal(found.open_level(0)[...], expected)

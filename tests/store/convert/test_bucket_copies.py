@@ -14,7 +14,7 @@ from buckets import bucket_server
 from napari_ngff import convert
 from napari_ngff.errors import ConflictError
 from napari_ngff.store.convert import array_task
-from napari_ngff.store.sources import remote_source
+from napari_ngff.store.sources import remote_store
 from napari_ngff.store.write import new_objects, partial_folder
 from napari_ngff.store.write.new_objects import copy_by_server
 from napari_ngff.testing import write_image
@@ -94,12 +94,12 @@ def test_a_server_that_does_not_copy(image, tmp_path) -> None:
 
 def test_a_bucket_of_the_same_name_elsewhere(image) -> None:
     options = {"endpoint_url": "http://127.0.0.1:9", "anon": True}
-    other = remote_source.RemoteSource(image.address, options)
+    other = remote_store.RemoteStore(image.address, options)
     assert copy_by_server(other, ".zattrs", image.made, ".zattrs") is None
     assert image.copied() == []
     image.files.mkdir("other-bucket")
     target = "s3://other-bucket/made.ome.zarr"
-    same = remote_source.RemoteSource(image.address)
+    same = remote_store.RemoteStore(image.address)
     assert copy_by_server(same, ".zattrs", target, ".zattrs") is True
     assert image.files.exists(f"{target}/.zattrs")
     assert copy_by_server(same, ".zattrs", image.made, ".zattrs") is True

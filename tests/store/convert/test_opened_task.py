@@ -13,7 +13,7 @@ from napari_ngff import convert
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.convert.array_task import DocumentTask
 from napari_ngff.store.convert.work_unit import WorkUnit, run_unit
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.testing import write_image
 
 
@@ -50,7 +50,7 @@ def test_conversions_run_at_the_same_time(tmp_path) -> None:
     failures: list[Exception] = []
 
     def convert_some(thread: int) -> None:
-        source = FolderSource(str(tmp_path))
+        source = FolderStore(str(tmp_path))
         for i in range(2000):
             task = DocumentTask((), ())
             run = f"{thread} {i}"

@@ -15,7 +15,7 @@ from buckets import bucket_server
 from napari_ngff import convert
 from napari_ngff.errors import ConflictError, FileChangedError
 from napari_ngff.store.convert import array_task
-from napari_ngff.store.sources.remote_source import RemoteSource
+from napari_ngff.store.sources.remote_store import RemoteStore
 from napari_ngff.store.write import partial_folder
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.testing import write_image
@@ -207,7 +207,7 @@ def test_parts_in_a_bucket_that_cannot_be_continued(
 
 
 def test_revisions_are_asked_for(source, server) -> None:
-    place = RemoteSource(f"{server.address}/cells.ome.zarr")
+    place = RemoteStore(f"{server.address}/cells.ome.zarr")
     first = place.ask_revision(KEY)
     assert first is not None
     assert first.size == (source / KEY).stat().st_size

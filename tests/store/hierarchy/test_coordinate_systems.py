@@ -15,7 +15,7 @@ from napari_ngff.store.hierarchy.coordinate_systems import (
     open_systems,
 )
 from napari_ngff.store.pyramids.resampled import BentImage, resample_pyramid
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.folder_store import FolderStore
 
 PHYSICAL, ATLAS = Reference("", "physical"), Reference("", "atlas")
 POINTS = np.array([[0.0, 0.0], [3.0, 1.5], [6.5, 2.0]])
@@ -288,13 +288,13 @@ def test_a_turned_grid_is_refused(tmp_path):
 def keys(monkeypatch):
     """Keys of all objects that are read."""
     asked = []
-    original = FolderSource.read
+    original = FolderStore.read
 
     def get(self, key, start=None, length=None):
         asked.append(key)
         return original(self, key, start, length)
 
-    monkeypatch.setattr(FolderSource, "read", get)
+    monkeypatch.setattr(FolderStore, "read", get)
     return asked
 
 

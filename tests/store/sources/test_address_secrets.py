@@ -16,7 +16,7 @@ from napari_ngff import open_node
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.store.sources.file_part import ObjectRequest
-from napari_ngff.store.sources.remote_source import RemoteSource
+from napari_ngff.store.sources.remote_store import RemoteStore
 from napari_ngff.store.sources.server_access import server_loop
 from napari_ngff.store.sources.server_logins import AddressSecrets
 from plates import pixels, write_image
@@ -80,7 +80,7 @@ def test_no_error_has_a_secret(servers, failure, redirected):
         first.redirect = lambda path: target
     (second if redirected else first).answer = lambda path: failure
     options = {"headers": {"X-Key": "S3cr/etWord"}}
-    source = RemoteSource(f"{with_login(first)}?token={TOKEN}", options)
+    source = RemoteStore(f"{with_login(first)}?token={TOKEN}", options)
     with pytest.raises(OMEZarrError) as caught:
         source.get("zarr.json")
     text = "".join(traceback.format_exception(caught.value)) + repr(caught.value)
@@ -93,7 +93,7 @@ def test_no_error_has_a_secret(servers, failure, redirected):
 @pytest.mark.parametrize("status", [401, 418, 503])
 def test_asyncio_has_no_headers_to_log(servers, status):
     servers[0].answer = lambda path: status
-    access = RemoteSource(with_login(servers[0])).access
+    access = RemoteStore(with_login(servers[0])).access
     assert access.secrets.authorization == LOGIN
     request = ObjectRequest(f"{servers[0].address}/a.zarr/zarr.json", access.secrets)
     answer = asyncio.run_coroutine_threadsafe(access.read(request), server_loop())
@@ -110,7 +110,7 @@ def test_another_server_gets_no_credentials(servers):
         "headers": {"X-Api-Key": "S3cr/etWord", "Cookie": "id=S3cr/etWord"},
         "client_kwargs": {"headers": {"X-Other": "S3cr/etWord"}},
     }
-    source = RemoteSource(f"{with_login(first)}?token={TOKEN}", options)
+    source = RemoteStore(f"{with_login(first)}?token={TOKEN}", options)
     assert source.get("zarr.json", 2, 5) == source.get("zarr.json")[2:7]
     path, headers = first.sent[0]
     assert path == f"/a.zarr/zarr.json?token={TOKEN}"
@@ -125,7 +125,7 @@ def test_another_server_gets_no_credentials(servers):
 def test_the_same_server_gets_the_login_again(servers):
     first, second = servers
     first.redirect = lambda path: "b" if path.endswith("zarr.json") else None
-    source = RemoteSource(with_login(first))
+    source = RemoteStore(with_login(first))
     assert source.get("zarr.json") is None
     assert [path for path, _ in first.sent] == ["/a.zarr/zarr.json", "/a.zarr/b"]
     assert all(headers["Authorization"] == LOGIN for _, headers in first.sent)
@@ -141,7 +141,7 @@ def test_the_same_server_gets_the_login_again(servers):
 def test_a_redirection_does_not_leave_http(servers, target):
     servers[0].redirect = lambda path: target
     with pytest.raises(OMEZarrError, match="does not start with http"):
-        RemoteSource(f"{servers[0].address}/a.zarr").get("zarr.json")
+        RemoteStore(f"{servers[0].address}/a.zarr").get("zarr.json")
 
 
 def test_values_of_secret_options_are_hidden_in_texts():

@@ -10,12 +10,12 @@ import pytest
 from buckets import bucket_server
 from napari_ngff.store.disk_cache import DiskCache
 from napari_ngff.store.hierarchy.location import find_location
+from napari_ngff.store.sources.blob import Blob, Revision
 from napari_ngff.store.sources.kept_chunks import (
     KeptChunks,
     keep_chunks,
 )
-from napari_ngff.store.sources.remote_source import RemoteSource
-from napari_ngff.store.sources.source import Blob, Revision
+from napari_ngff.store.sources.remote_store import RemoteStore
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from plates import pixels, write_image
 from range_server import serving_ranges
@@ -52,7 +52,7 @@ def names_of(files):
 def read_again(server, key):
     """Bytes of an object, and how many the server sent."""
     before = server.nbytes
-    data = RemoteSource(server.address).get(key)
+    data = RemoteStore(server.address).get(key)
     return data, server.nbytes - before
 
 
@@ -74,7 +74,7 @@ def test_another_version_is_read_and_kept(server, kept, tmp_path):
 @pytest.mark.parametrize("part", [(2, 3), (-3, 3), (2, None), (-3, None)])
 def test_parts_are_kept_each_for_itself(server, kept, tmp_path, part):
     (tmp_path / "www/a").write_bytes(b"0123456789")
-    source = RemoteSource(server.address)
+    source = RemoteStore(server.address)
     whole, found = source.get("a"), source.get("a", *part)
     sent = server.nbytes
     assert (source.get("a"), source.get("a", *part)) == (whole, found)
@@ -118,7 +118,7 @@ def test_what_needs_a_login_is_kept_where_the_user_wants_that(
 ):
     (tmp_path / "www/a").write_bytes(b"pixels")
     server.query = "token=secret"
-    source = RemoteSource(f"{server.address}?token=secret")
+    source = RemoteStore(f"{server.address}?token=secret")
     try:
         keep_chunks(KeptChunks(files, keeps_private=False))
         assert source.get("a") == b"pixels"
@@ -173,11 +173,11 @@ def test_an_object_of_a_bucket_is_read_by_one_request(kept, files):
         bucket.makedirs("kept")
         bucket.pipe("kept/a.zarr/0/0", b"pixels", ACL="public-read")
         for _ in range(2):
-            assert RemoteSource("s3://kept/a.zarr").get("0/0") == b"pixels"
-        part = RemoteSource("s3://kept/a.zarr").get("0/0", 2, 3)
+            assert RemoteStore("s3://kept/a.zarr").get("0/0") == b"pixels"
+        part = RemoteStore("s3://kept/a.zarr").get("0/0", 2, 3)
         assert part == b"xel"
         bucket.pipe("kept/a.zarr/0/0", b"others", ACL="public-read")
-        assert RemoteSource("s3://kept/a.zarr").get("0/0") == b"others"
+        assert RemoteStore("s3://kept/a.zarr").get("0/0") == b"others"
     assert [one.name for one in bucket.asked] == ["get"] * 4
     knows = ["IF_NONE_MATCH" in one.headers for one in bucket.asked]
     assert knows == [False, True, False, True]
@@ -187,5 +187,5 @@ def test_what_a_bucket_gives_with_a_login_alone_is_not_kept(kept, files):
     with bucket_server() as bucket:
         bucket.makedirs("locked")
         bucket.pipe("locked/a.zarr/0/0", b"pixels")
-        assert RemoteSource("s3://locked/a.zarr").get("0/0") == b"pixels"
+        assert RemoteStore("s3://locked/a.zarr").get("0/0") == b"pixels"
     assert names_of(files) == []

@@ -17,7 +17,7 @@ import napari_ngff
 from napari_ngff.errors import CHECK_ADDRESS, ChunkError, OMEZarrError, is_refusal
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.store.sources.remote_source import RemoteSource
+from napari_ngff.store.sources.remote_store import RemoteStore
 from plates import pixels, write_array, write_group, write_image, write_plate
 from unreliable import Handler, serving
 
@@ -140,7 +140,7 @@ def test_a_server_gives_what_the_disk_does(server, habit, name):
 def test_what_is_hidden_is_not_missing(server, habit, name):
     # As when a login ends: pixels must not become 0 then, neither here nor in a copy.
     number = int(name[-1])
-    source = RemoteSource(f"{server.address}/{name}.zarr")
+    source = RemoteStore(f"{server.address}/{name}.zarr")
     array = open_array(source, "0", number)
     server.closed = True
     if habit == CALLS_ALL_PAGES:

@@ -8,12 +8,12 @@ import pytest
 
 from napari_ngff.errors import ServerError
 from napari_ngff.store.sources import read_ahead
+from napari_ngff.store.sources.blob import Traits
 from napari_ngff.store.sources.read_ahead import (
     ReadAhead,
     call_at_once,
     reading_ahead,
 )
-from napari_ngff.store.sources.source import Traits
 from napari_ngff.store.threads import MOST, share_work
 from patience import until
 

@@ -11,7 +11,7 @@ from napari_ngff import LoginNeededError, open_node
 from napari_ngff.errors import OMEZarrError, UnsupportedError
 from napari_ngff.store.hierarchy.node import OpenedGroups
 from napari_ngff.store.sources import object_store
-from napari_ngff.store.sources.remote_source import RemoteSource
+from napari_ngff.store.sources.remote_store import RemoteStore
 from napari_ngff.store.sources.server_logins import make_login, set_login
 from napari_ngff.store.write.begin import begin_transaction, why_not_written
 from plates import pixels, write_image
@@ -99,11 +99,11 @@ def test_a_public_bucket_is_written_with_credentials(buckets):
 
 
 def test_a_private_bucket_is_asked_twice_once(buckets):
-    source = RemoteSource(FILES[False])
+    source = RemoteStore(FILES[False])
     assert source.get("zarr.json")
     assert were_signed(buckets) == [False, True]
     assert source.get("0/zarr.json")
-    assert RemoteSource(FILES[False]).get("nothing") is None
+    assert RemoteStore(FILES[False]).get("nothing") is None
     assert were_signed(buckets) == [False, True, True, True]
     assert "zarr.json" in source.list_names("")
 
@@ -113,7 +113,7 @@ def test_a_private_bucket_without_credentials(no_keys):
         open_node(FILES[False])
     assert no.value.server == "s3://private"
     with pytest.raises(LoginNeededError):
-        RemoteSource(FILES[False]).fetch_part("zarr.json", 0, 5)
+        RemoteStore(FILES[False]).fetch_part("zarr.json", 0, 5)
     set_login(FILES[False], make_login(options={"key": "mine", "secret": "S3cret"}))
     source = open_node(FILES[False]).location.source
     assert source.ask_writable().result()
@@ -128,7 +128,7 @@ def test_a_profile_is_used(no_keys, buckets):
     assert set(were_signed(buckets)) == {True}
     set_login(FILES[False], make_login(options={"profile": "nowhere"}))
     with pytest.raises(LoginNeededError, match="nowhere"):
-        RemoteSource(FILES[False]).get("zarr.json")
+        RemoteStore(FILES[False]).get("zarr.json")
 
 
 def test_an_endpoint_alone_is_asked_without_credentials(no_keys, buckets, monkeypatch):
@@ -157,7 +157,7 @@ def test_what_an_address_is_opened_with_is_used_first(buckets):
 )
 def test_a_listing_that_fails_names_the_address(buckets, monkeypatch, status, text):
     monkeypatch.setattr(buckets, "answer", lambda asked: status)
-    source = RemoteSource(FILES[True], {"key": "mine", "secret": "S3cret"})
+    source = RemoteStore(FILES[True], {"key": "mine", "secret": "S3cret"})
     with pytest.raises(OSError, match=text) as caught:
         source.list_names("0")
     assert isinstance(caught.value, OMEZarrError)
@@ -166,7 +166,7 @@ def test_a_listing_that_fails_names_the_address(buckets, monkeypatch, status, te
 
 def test_an_odd_failure_does_not_make_a_bucket_read_only(buckets, monkeypatch):
     monkeypatch.setattr(buckets, "answer", lambda asked: 418)
-    assert RemoteSource(FILES[True]).ask_writable().result()
+    assert RemoteStore(FILES[True]).ask_writable().result()
 
 
 def test_a_token_of_the_environment_is_not_mixed_with_other_keys(
@@ -181,11 +181,11 @@ def test_a_token_of_the_environment_is_not_mixed_with_other_keys(
         ({"profile": "lab"}, "ofProfile"),
     ):
         buckets.asked.clear()
-        assert RemoteSource(FILES[False], options).get("zarr.json")
+        assert RemoteStore(FILES[False], options).get("zarr.json")
         (asked,) = buckets.asked
         assert f"Credential={key}/" in asked.headers["AUTHORIZATION"]
         assert "X_AMZ_SECURITY_TOKEN" not in asked.headers
-    assert RemoteSource(FILES[False]).get("zarr.json")
+    assert RemoteStore(FILES[False]).get("zarr.json")
     assert buckets.asked[-1].headers["X_AMZ_SECURITY_TOKEN"] == "of-another-key"
 
 
@@ -206,7 +206,7 @@ def test_a_bucket_in_another_region_is_found(buckets, monkeypatch):
 
     monkeypatch.setattr(buckets, "answer", answer)
     for _ in range(2):
-        source = RemoteSource(FILES[False], {"key": "mine", "secret": "S3cret"})
+        source = RemoteStore(FILES[False], {"key": "mine", "secret": "S3cret"})
         assert source.get("zarr.json")
     assert [one.method for one in buckets.asked] == ["GET", "HEAD", "GET", "GET"]
 
@@ -214,7 +214,7 @@ def test_a_bucket_in_another_region_is_found(buckets, monkeypatch):
 @pytest.mark.parametrize("key", ["a b", "a%20b", "x#1", "a?b", "é&b=c", "50%", "p+q"])
 def test_a_key_is_quoted_once(buckets, key):
     buckets.pipe(f"private/odd.zarr/{key}/c", b"pixels")
-    source = RemoteSource("s3://private/odd.zarr")
+    source = RemoteStore("s3://private/odd.zarr")
     assert source.get(f"{key}/c") == b"pixels"
     assert key in source.list_names("")
     assert source.list_names(key) == ("c",)

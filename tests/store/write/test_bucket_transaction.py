@@ -33,8 +33,8 @@ from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.lazy_array import BlankArray
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.pyramids.pyramid import LevelSource
-from napari_ngff.store.sources import remote_source, server_access
-from napari_ngff.store.sources.remote_source import RemoteSource
+from napari_ngff.store.sources import remote_store, server_access
+from napari_ngff.store.sources.remote_store import RemoteStore
 from napari_ngff.store.write import new_objects
 from napari_ngff.store.write.begin import begin_transaction, why_not_written
 from napari_ngff.store.write.bucket_transaction import ObjectBucket
@@ -80,7 +80,7 @@ def image(files, tmp_path):
 
 @pytest.fixture
 def transaction(image):
-    return begin_transaction(RemoteSource(ADDRESS))
+    return begin_transaction(RemoteStore(ADDRESS))
 
 
 def stored(files, key):
@@ -102,7 +102,7 @@ def download(files, tmp_path):
 
 def test_a_bucket_that_may_be_written_is_reported(image, files):
     for address, wanted in ((ADDRESS, ""), ("s3://nobody/a.zarr", "cannot be written")):
-        source = RemoteSource(address)
+        source = RemoteStore(address)
         source.ask_writable().result()
         assert wanted in why_not_written(source)
     assert not files.exists("nobody")
@@ -122,15 +122,15 @@ def test_a_bucket_that_may_be_written_is_reported(image, files):
 def test_a_server_that_is_busy_makes_no_bucket_read_only(
     image, files, monkeypatch, status, wanted
 ):
-    source = RemoteSource(ADDRESS)
-    monkeypatch.setattr(remote_source, "PAUSES", ())
+    source = RemoteStore(ADDRESS)
+    monkeypatch.setattr(remote_store, "PAUSES", ())
     monkeypatch.setattr(files, "answer", lambda asked: status)
     assert wanted in why_not_written(source)
     assert bool(why_not_written(source)) is bool(wanted)
 
 
 def test_the_main_thread_waits_for_no_server(image, files, monkeypatch):
-    answers, source = threading.Event(), RemoteSource("s3://nobody/a.zarr")
+    answers, source = threading.Event(), RemoteStore("s3://nobody/a.zarr")
     monkeypatch.setattr(files, "answer", lambda asked: answers.wait(60) and None)
     assert why_not_written(source) == ""
     assert not answers.is_set()
@@ -186,7 +186,7 @@ class Deaf(Handler):
 @pytest.fixture(params=["refuses", "hangs up"])
 def dead_server(request, files, monkeypatch):
     """A server that is gone, or ends each connection without an answer."""
-    monkeypatch.setattr(remote_source, "PAUSES", ())
+    monkeypatch.setattr(remote_store, "PAUSES", ())
     with serving(".", Deaf) as server:
         server.answer = lambda path: DROP
         monkeypatch.setenv("AWS_ENDPOINT_URL", server.address)
@@ -211,7 +211,7 @@ CALLS = {
 
 
 def test_a_dead_server_is_named_as_such(dead_server):
-    source = RemoteSource(ADDRESS)
+    source = RemoteStore(ADDRESS)
     bucket = ObjectBucket(source)
     for name, call in CALLS.items():
         with pytest.raises(OSError, match="the server cannot be reached") as failure:
@@ -222,7 +222,7 @@ def test_a_dead_server_is_named_as_such(dead_server):
 
 
 def test_a_list_that_never_ends_is_given_up(silent_server):
-    source = RemoteSource(ADDRESS)
+    source = RemoteStore(ADDRESS)
     with pytest.raises(ServerError, match="not complete after"):
         source.list_names("labels")
     with pytest.raises(OSError, match="not complete after"):
@@ -251,7 +251,7 @@ def test_objects_are_asked_about_at_the_same_time(transaction, monkeypatch):
 
 
 def test_a_server_that_never_answers_ends_a_save(silent_server):
-    bucket = ObjectBucket(RemoteSource(ADDRESS))
+    bucket = ObjectBucket(RemoteStore(ADDRESS))
     with pytest.raises(OSError, match="not complete after") as failure:
         bucket.put_object("labels/nuclei/0/c/0/0", b"pixels", None)
     assert failure.value.errno == errno.ETIMEDOUT
@@ -310,8 +310,8 @@ def test_labels_are_saved_as_into_a_folder(image, download):
 
 def test_a_changed_chunk_takes_two_requests(image, files):
     """It is read with its ETag, and put on the condition of that."""
-    array = open_array(RemoteSource(f"{ADDRESS}"), "labels/nuclei/0")
-    writer = ArrayWriter(array, begin_transaction(RemoteSource(ADDRESS)))
+    array = open_array(RemoteStore(f"{ADDRESS}"), "labels/nuclei/0")
+    writer = ArrayWriter(array, begin_transaction(RemoteStore(ADDRESS)))
     files.asked.clear()
 
     def paint(box, voxels):
@@ -330,8 +330,8 @@ def test_a_changed_chunk_takes_two_requests(image, files):
 
 @pytest.mark.parametrize("is_gone", [True, False], ids=["gone", "of another type"])
 def test_an_array_that_was_replaced_gets_no_chunk(image, files, is_gone):
-    array = open_array(RemoteSource(ADDRESS), "labels/nuclei/0")
-    writer = ArrayWriter(array, begin_transaction(RemoteSource(ADDRESS)))
+    array = open_array(RemoteStore(ADDRESS), "labels/nuclei/0")
+    writer = ArrayWriter(array, begin_transaction(RemoteStore(ADDRESS)))
 
     def paint(box, voxels):
         voxels[...] = 7
@@ -418,5 +418,5 @@ def test_labels_that_were_put_and_never_listed_are_taken_back(image, files, at):
     done = subprocess.run([sys.executable, "-c", code], check=False)
     assert done.returncode == -9
     assert "mine" not in open_node(ADDRESS).child("labels").metadata.labels
-    begin_transaction(RemoteSource(ADDRESS)).recover("labels/mine")
+    begin_transaction(RemoteStore(ADDRESS)).recover("labels/mine")
     assert sorted(files.find("cells")) == before

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from napari_ngff.errors import error_text
-from napari_ngff.store.sources.source import Revision
+from napari_ngff.store.sources.blob import Revision
 from napari_ngff.store.write import replace_file as module
 from napari_ngff.store.write.folder_transaction import FolderTransaction
 from napari_ngff.store.write.fsync import flush_open_file

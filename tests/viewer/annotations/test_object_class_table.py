@@ -16,7 +16,7 @@ from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.object_classes import ClassChanges, ObjectClasses
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.hierarchy.summary import list_tables
-from napari_ngff.store.write.transaction import Transaction
+from napari_ngff.store.store import Transaction
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.annotations import object_class_table
 from napari_ngff.viewer.annotations.object_class_table import merge_rows, write_classes

@@ -22,7 +22,7 @@ from napari_ngff.cli import main
 from napari_ngff.labels.places.sidecar import sidecar_folder
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.store.sources.remote_source import RemoteSource
+from napari_ngff.store.sources.remote_store import RemoteStore
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.annotations import sidecars
 from napari_ngff.viewer.annotations.sidecars import edit_copy
@@ -128,7 +128,7 @@ def test_labels_of_an_image_in_a_bucket_are_there_again(
     bucket, version, reported, samples, monkeypatch
 ):
     # The server has no users: what one who may only read is told.
-    monkeypatch.setattr(RemoteSource, "writable", False)
+    monkeypatch.setattr(RemoteStore, "writable", False)
     address = f"s3://cells/{version}.ome.zarr"
     model, own = opened(address), opened(samples / f"{version}.ome.zarr")
     for layer, twin in zip(model.layers, own.layers, strict=True):

@@ -20,7 +20,7 @@ from napari_ngff.metadata.version import V0_5
 from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import Node
 from napari_ngff.store.pyramids.pyramid import Pyramid
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.viewer.layers.image_layers import image_layers
 from napari_ngff.viewer.layers.label_layers import label_colormap, label_layer
 from napari_ngff.viewer.plans.layer_plan import KEY, LayerPlan, SharedAxes
@@ -59,7 +59,7 @@ def picture(
     described = tuple(Axis(name, TYPES.get(name), units.get(name)) for name in axes)
     multiscale = Multiscale("m", described, (level,))
     metadata = GroupMetadata(V0_5, image=ImageMetadata((multiscale,), omero, label))
-    node = Node(Location(FolderSource("/nowhere")), 3, {}, metadata)
+    node = Node(Location(FolderStore("/nowhere")), 3, {}, metadata)
     pyramid = Pyramid(multiscale, (Memory(pixels),))
     return LayerPlan("cells", node, pyramid, omero, label)
 

@@ -13,7 +13,7 @@ from napari_ngff.plate.previews.preview_cache import preview_folder
 from napari_ngff.store.data_folder import data_folder
 from napari_ngff.store.disk_cache import DiskCache
 from napari_ngff.store.sources.kept_chunks import keep_chunks, kept_chunks_of
-from napari_ngff.store.sources.remote_source import RemoteSource
+from napari_ngff.store.sources.remote_store import RemoteStore
 from napari_ngff.viewer.services import settings
 
 apply_disk_cache = settings.apply_disk_cache
@@ -144,7 +144,7 @@ def test_chunks_are_kept_as_the_preferences_say(monkeypatch, tmp_path):
     monkeypatch.setattr(settings, "apply_disk_cache", apply_disk_cache)
     monkeypatch.setattr(settings, "cache_folder", lambda name: tmp_path / name)
     public, private = (
-        RemoteSource(f"http://127.0.0.1:1/a.zarr{query}").access
+        RemoteStore(f"http://127.0.0.1:1/a.zarr{query}").access
         for query in ("", "?token=secret")
     )
 

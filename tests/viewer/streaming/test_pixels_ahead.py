@@ -9,7 +9,7 @@ import zarr
 
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.pyramids.pyramid import LevelSource
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.viewer.streaming.label_stream import LabelStream
 from napari_ngff.viewer.streaming.streamed_levels import AheadReader, list_chunks_ahead
 from napari_ngff.viewer.streaming.streamed_view import StreamedView
@@ -27,7 +27,7 @@ def levels(tmp_path):
             tmp_path / str(number), data=np.ones((3, 5, 2, size, size), "uint8"),
             chunks=(1, 1, 1, 16, 16),
         )  # fmt: skip
-    source = FolderSource(str(tmp_path))
+    source = FolderStore(str(tmp_path))
     return [LevelSource(open_array(source, str(n))) for n in range(2)]
 
 
@@ -109,7 +109,7 @@ def test_where_chunks_hold_several_planes_the_next_chunk_is_read(tmp_path):
     zarr.create_array(
         tmp_path / "0", data=np.ones((20, 16, 16), "uint8"), chunks=(8, 16, 16)
     )
-    level = LevelSource(open_array(FolderSource(str(tmp_path)), "0"))
+    level = LevelSource(open_array(FolderStore(str(tmp_path)), "0"))
 
     def chunks_beside(plane):
         view = StreamedView(level, 0, ((plane, plane + 1), (0, 16), (0, 16)))

@@ -19,8 +19,8 @@ from napari_ngff.store.arrays.chunked_array import ChunkedArray
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, LazyArray
 from napari_ngff.store.arrays.region_read import cache
 from napari_ngff.store.pyramids.pyramid import open_pyramid
-from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.store.sources.source import Traits
+from napari_ngff.store.sources.blob import Traits
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.viewer.reader import read_first_pixels
 from napari_ngff.viewer.services.window import Window, going_on
 from napari_ngff.viewer.session import session_of
@@ -123,14 +123,14 @@ def loop(monkeypatch, unexpected):
     monkeypatch.setattr(volume_slicing, "READ_AT_ONCE", 1)
     monkeypatch.setattr(volume_slicing, "DRAWN_AT_ONCE", 1)
     monkeypatch.setattr(pixel_fetcher, "WAIT", 0.0)
-    get = FolderSource.read
+    get = FolderStore.read
 
     def get_slowly(source, key, *part):
         if "/c/" in key:
             time.sleep(0.003)
         return get(source, key, *part)
 
-    monkeypatch.setattr(FolderSource, "read", get_slowly)
+    monkeypatch.setattr(FolderStore, "read", get_slowly)
     yield loop
     loop.finish()
     notification_manager.records.clear()
@@ -228,7 +228,7 @@ def stack(tmp_path_factory):
 @pytest.mark.parametrize("is_far", [False, True])
 def test_pixels_come_whatever_fails(stack, loop, monkeypatch, every, is_far):
     if is_far:
-        monkeypatch.setattr(FolderSource, "traits", SERVED)
+        monkeypatch.setattr(FolderStore, "traits", SERVED)
     looking = Looking(stack, loop, monkeypatch)
     acts = looking.leave, lambda: looking.show(2, 2)
     for error in each_failing(STREAMS, *acts, every):
@@ -277,14 +277,14 @@ class Outage:
     """Chunks cannot be reached for a while."""
 
     def __init__(self, monkeypatch):
-        self.is_on, get = False, FolderSource.read
+        self.is_on, get = False, FolderStore.read
 
         def get_or_fail(source, key, *part):
             if self.is_on and "/c/" in key:
                 raise self.error_of(key)
             return get(source, key, *part)
 
-        monkeypatch.setattr(FolderSource, "read", get_or_fail)
+        monkeypatch.setattr(FolderStore, "read", get_or_fail)
 
     error_of = staticmethod(lambda key: AccessError(f"{key}: no answer", remedy=AGAIN))
 
@@ -293,7 +293,7 @@ class Outage:
 def test_missing_chunks_are_asked_for_whatever_fails(
     stack, loop, monkeypatch, every, ndisplay
 ):
-    monkeypatch.setattr(FolderSource, "traits", SERVED)
+    monkeypatch.setattr(FolderStore, "traits", SERVED)
     monkeypatch.setattr(outage_watch, "FIRST_PAUSE", 0.2)
     monkeypatch.setattr(outage_watch, "LONGEST_PAUSE", 0.2)
     outage, looking = Outage(monkeypatch), Looking(stack, loop, monkeypatch)
@@ -364,7 +364,7 @@ def test_first_pixels_are_left_to_napari_where_a_codec_fails(stack, monkeypatch)
     def fail(*_, **__):
         raise LookupError("codec")
 
-    monkeypatch.setattr(FolderSource, "traits", SERVED)
+    monkeypatch.setattr(FolderStore, "traits", SERVED)
     level = open_pyramid(open_node(stack)).levels[1]
     plane = LazyArray.of_window(ArrayWindow(level, (0, 1, 2)))[0]
     with monkeypatch.context() as patch:

@@ -50,7 +50,7 @@ from napari_ngff.store.write.begin import begin_transaction
 if TYPE_CHECKING:
     from napari_ngff.labels.places.label_location import LabelLocation
     from napari_ngff.store.arrays.chunk_layout import Shape
-    from napari_ngff.store.write.transaction import Transaction
+    from napari_ngff.store.store import Transaction
 
 GoesOn = Callable[[int, int], bool]
 """Called with how many objects are done, and of how many; returns whether to go on."""

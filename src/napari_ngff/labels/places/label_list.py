@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from napari_ngff.metadata.model import JSON
-    from napari_ngff.store.write.transaction import NewTree, Transaction
+    from napari_ngff.store.store import NewTree, Transaction
 
 deleted: WeakValueDictionary[tuple[str, str], NewTree] = WeakValueDictionary()
 """What this process has deleted and can put back: root and path -> what keeps it."""

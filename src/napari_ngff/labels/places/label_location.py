@@ -20,7 +20,7 @@ from napari_ngff.store.write.begin import begin_transaction
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from napari_ngff.store.sources.source import Source
+    from napari_ngff.store.store import Store
 
 DEVICES = re.compile(
     r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[1-9¹²³]) *(\..*)?", re.IGNORECASE
@@ -47,7 +47,7 @@ class LabelLocation:
         Path or URL of the image where it is in another hierarchy, else "".
     """
 
-    source: Source
+    source: Store
     group: str
     stated: str
     below: str = ""
@@ -213,7 +213,7 @@ def is_name(path: str) -> bool:
     )
 
 
-def why_not_created(source: Source) -> str:
+def why_not_created(source: Store) -> str:
     """Say why no label images can be made in a hierarchy; "" where they can."""
     try:
         begin_transaction(source)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import Multiscale
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.store.write.transaction import NewTree, Transaction
+    from napari_ngff.store.store import NewTree, Transaction
 
 
 def delete_labels(label: Node) -> tuple[Callable[[], str], Callable[[], None]]:

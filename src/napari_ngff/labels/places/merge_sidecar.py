@@ -45,7 +45,7 @@ from napari_ngff.store.hierarchy.node import (
 )
 from napari_ngff.store.limits import DOCUMENTS
 from napari_ngff.store.pyramids.pyramid import open_pyramid
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.folder_transaction import FolderTransaction
 from napari_ngff.store.write.writer_token import SUFFIX
@@ -53,8 +53,8 @@ from napari_ngff.store.write.writer_token import SUFFIX
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from napari_ngff.store.sources.source import Revision
-    from napari_ngff.store.write.transaction import Revisions
+    from napari_ngff.store.sources.blob import Revision
+    from napari_ngff.store.store import Revisions
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ def _recover_sidecar(sidecar: str | os.PathLike[str]) -> bool:
         folder = folder.parent
     removed = any(folder.glob(f".{escape(gone.name)}.*{SUFFIX}"))
     for place in (folder.parent, folder):
-        begin_transaction(FolderSource(str(place))).recover("")
+        begin_transaction(FolderStore(str(place))).recover("")
     return removed and not gone.exists()
 
 

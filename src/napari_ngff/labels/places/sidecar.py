@@ -34,7 +34,7 @@ from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.data_folder import data_folder
 from napari_ngff.store.hierarchy.location import Location, is_url
 from napari_ngff.store.hierarchy.node import Node, read_node
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.store.write.shared_document import SharedDocument
 
 SUFFIX = ".labels.ome.zarr"
@@ -263,7 +263,7 @@ def sidecar_location(
         stated = _open_sidecar(path, address).metadata.version or UNSTATED
     image_address = address.path_of(image.location.path)
     return LabelLocation(
-        FolderSource(str(path)), "", stated, image.location.path, image_address
+        FolderStore(str(path)), "", stated, image.location.path, image_address
     )
 
 
@@ -283,7 +283,7 @@ def _choose_path(address: Address, folder: str | os.PathLike[str] | None) -> Pat
 
 def _open_sidecar(path: Path, address: Address) -> Node:
     """Open a sidecar, and refuse one of another hierarchy."""
-    root = read_node(Location(FolderSource(str(path))))
+    root = read_node(Location(FolderStore(str(path))))
     # The first one shows it: all labels of a sidecar are of one hierarchy.
     labels = root.children((root.metadata.labels or ())[:1]).nodes
     if any(
@@ -390,7 +390,7 @@ def open_sidecars(image: Node) -> SidecarLabels:
     problems: list[Problem] = []
     for path in sidecars_of(address, problems):
         try:
-            root = read_node(Location(FolderSource(str(path))))
+            root = read_node(Location(FolderStore(str(path))))
         except NodeNotFoundError:
             continue  # its first labels were never finished
         except (OMEZarrError, OSError) as error:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from napari_ngff.labels.level_grid import Box
-    from napari_ngff.store.sources.source import Source
+    from napari_ngff.store.store import Store
 
 Array = npt.NDArray[Any]
 Cell = tuple[int, ...]
@@ -430,6 +430,6 @@ def on_error_of(source: Any) -> OnError | None:
     return inner.on_error if isinstance(inner, LevelSource) else None
 
 
-def reopen_array(array: ChunkedArray, source: Source) -> ChunkedArray:
+def reopen_array(array: ChunkedArray, source: Store) -> ChunkedArray:
     """Open an array once more, with nothing read yet, as it is in `source`."""
     return ChunkedArray(source, array.path, array.layout)

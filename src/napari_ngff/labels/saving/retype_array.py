@@ -13,18 +13,13 @@ from napari_ngff.store.arrays.boxes import box_of, cells_in
 from napari_ngff.store.arrays.chunked_array import Box, ChunkedArray, open_array
 from napari_ngff.store.arrays.stored_objects import DOCUMENTS, join_key
 from napari_ngff.store.limits import parse_json
-from napari_ngff.store.write.transaction import (
-    NewTree,
-    Revisions,
-    Transaction,
-    replace_unchanged,
-)
+from napari_ngff.store.store import NewTree, Revisions, Transaction, replace_unchanged
 
 if TYPE_CHECKING:
     import numpy as np
 
     from napari_ngff.metadata.model import JSON
-    from napari_ngff.store.sources.source import Revision
+    from napari_ngff.store.sources.blob import Revision
 
 
 def retype_arrays(

@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from napari_ngff.labels.saving.snapshot import Snapshot
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.pyramids.level_reduction import LevelReduction
-    from napari_ngff.store.sources.source import Revision
-    from napari_ngff.store.write.transaction import Secure, Transaction
+    from napari_ngff.store.sources.blob import Revision
+    from napari_ngff.store.store import Secure, Transaction
 
 Array = npt.NDArray[Any]
 

@@ -13,10 +13,10 @@ from napari_ngff.store.hierarchy.node import Node, read_node
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import Problem
-    from napari_ngff.store.sources.source import Source
+    from napari_ngff.store.store import Store
 
 
-def find_errors(source: Source, path: str) -> tuple[Problem, ...]:
+def find_errors(source: Store, path: str) -> tuple[Problem, ...]:
     """Check the label image of an array by the rules of the version that it states.
 
     Reads the documents of its group and of its levels, some milliseconds.
@@ -44,7 +44,7 @@ def find_errors(source: Source, path: str) -> tuple[Problem, ...]:
     )
 
 
-def _group_above(source: Source, path: str) -> Node | None:
+def _group_above(source: Store, path: str) -> Node | None:
     # A level's path may have several parts, such as "scale/0": the group is not always
     # one step above.
     group_path = path

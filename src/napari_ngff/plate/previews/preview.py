@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.plate.previews.preview_cache import PreviewCache
     from napari_ngff.store.arrays.lazy_array import ArraySource
-    from napari_ngff.store.sources.source import Source
+    from napari_ngff.store.store import Store
 
 SIDE = 64
 """Longest side of a thumbnail in pixels."""
@@ -161,7 +161,7 @@ class PreviewReader:
 
     def __init__(
         self,
-        source: Source,
+        source: Store,
         zarr_format: int | None = None,
         *,
         alike: bool = True,
@@ -220,7 +220,7 @@ class PreviewReader:
                 self._patterns[place.acquisition] = pattern
             return pattern
 
-    def _read_image(self, source: Source, place: PreviewPlace) -> PreviewPattern:
+    def _read_image(self, source: Store, place: PreviewPlace) -> PreviewPattern:
         """Read from the metadata of an image what its thumbnail is made of."""
         node = read_node(Location(source, place.path), self._zarr_format)
         field = ""
@@ -250,7 +250,7 @@ class PreviewReader:
             (1 if y > 0 else -1, 1 if x > 0 else -1),
         )
 
-    def _first_field(self, source: Source, place: PreviewPlace) -> str:
+    def _first_field(self, source: Store, place: PreviewPlace) -> str:
         """Read the path of a well's first field, or of its first of an acquisition."""
         node = read_node(Location(source, place.path), self._zarr_format)
         fields = node.metadata.well.fields if node.metadata.well else ()
@@ -263,7 +263,7 @@ class PreviewReader:
         return paths[0]
 
     def _read_pixels(
-        self, source: Source, place: PreviewPlace, pattern: PreviewPattern
+        self, source: Store, place: PreviewPlace, pattern: PreviewPattern
     ) -> Pixels:
         """Read and reduce a plane, "cyx", as the pattern or the image itself says."""
         field = pattern.field if place.well else ""

@@ -8,14 +8,18 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from napari_ngff.store.disk_cache import DiskCache, cache_folder
 from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.limits import parse_json
-from napari_ngff.store.sources.source import ReadLog, Revision, Source
+from napari_ngff.store.sources.read_ahead import ReadLog
+
+if TYPE_CHECKING:
+    from napari_ngff.store.sources.blob import Revision
+    from napari_ngff.store.store import Store
 
 LIMIT = 256 * 2**20
 """Bytes on disk beyond which the least recently used thumbnails are deleted."""
@@ -55,7 +59,7 @@ class CacheEntry:
         Axes "cyx"; None where the cache has none, or its files have changed.
     """
 
-    source: Source
+    source: Store
     pixels: np.ndarray[Any, Any] | None = None
 
 
@@ -83,7 +87,7 @@ class PreviewCache:
         return self._files.folder
 
     @contextlib.contextmanager
-    def open_entry(self, source: Source, name: str) -> Iterator[CacheEntry]:
+    def open_entry(self, source: Store, name: str) -> Iterator[CacheEntry]:
         """Look a thumbnail up; at the end of the block, keep what the caller set.
 
         Nothing is kept of a store in memory, whose name others have too.
@@ -106,7 +110,7 @@ class PreviewCache:
         if pixels is None and entry.pixels is not None and state:
             self._keep_entry(key, entry.pixels, state)
 
-    def _load_entry(self, key: str, source: Source) -> np.ndarray[Any, Any] | None:
+    def _load_entry(self, key: str, source: Store) -> np.ndarray[Any, Any] | None:
         data = self._files.load(key)
         if data is None:
             return None
@@ -141,7 +145,7 @@ def state_of(reads: ReadLog) -> Any:
     return int(time.time() // DAY) if is_url(reads.name) else None
 
 
-def is_current(source: Source, state: Any) -> bool:
+def is_current(source: Store, state: Any) -> bool:
     """Return whether the objects still have the state that was noted."""
     if not isinstance(state, dict):
         return is_url(source.name) and bool(state == time.time() // DAY)

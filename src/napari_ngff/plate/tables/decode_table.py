@@ -21,7 +21,7 @@ from napari_ngff.store.limits import check_table
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from napari_ngff.store.sources.source import Source
+    from napari_ngff.store.store import Store
 
 MOST_COLUMNS = 5000
 """Columns of a table."""
@@ -61,7 +61,7 @@ def check_columns(count: int, where: str) -> None:
         raise UnsupportedError(msg, remedy="Keep those that are needed.")
 
 
-def decode_parquet(source: Source, raw: bytes, where: str) -> Any:
+def decode_parquet(source: Store, raw: bytes, where: str) -> Any:
     """Read a file of Parquet, which was read from `source`, as a pandas.DataFrame.
 
     Raises
@@ -92,7 +92,7 @@ def decode_parquet(source: Source, raw: bytes, where: str) -> Any:
     return call_bounded(_parquet_frame, source, arguments, COPIES * size, PARQUET)
 
 
-def _parquet_frame(source: Source, raw: bytes, where: str, words: list[str]) -> Any:
+def _parquet_frame(source: Store, raw: bytes, where: str, words: list[str]) -> Any:
     from pyarrow.parquet import read_table
 
     try:
@@ -108,7 +108,7 @@ def _parquet_frame(source: Source, raw: bytes, where: str, words: list[str]) -> 
     return frame.reset_index() if any(frame.index.names) else frame
 
 
-def decode_anndata(source: Source, path: str, where: str) -> Any:
+def decode_anndata(source: Store, path: str, where: str) -> Any:
     """Join what AnnData keeps of objects: ``obs``, and ``X`` with its column names.
 
     Raises
@@ -135,15 +135,15 @@ def decode_anndata(source: Source, path: str, where: str) -> Any:
         raise CorruptDataError(msg) from error
 
 
-def _open_anndata(source: Source, path: str) -> Any:
+def _open_anndata(source: Store, path: str) -> Any:
     import zarr
 
-    from napari_ngff.store.arrays.zarr_adapter import SourceStore
+    from napari_ngff.store.arrays.zarr_adapter import ZarrAdapter
 
-    return zarr.open_group(SourceStore(source), path=path, mode="r")
+    return zarr.open_group(ZarrAdapter(source), path=path, mode="r")
 
 
-def _measure_anndata(source: Source, path: str) -> tuple[int, int]:
+def _measure_anndata(source: Store, path: str) -> tuple[int, int]:
     """Return how many bytes a table takes, and how many columns it has."""
     group = _open_anndata(source, path)
     arrays = [group["X"]] if hasattr(group["X"], "nchunks") else []
@@ -164,7 +164,7 @@ def _size_of(array: Any) -> int:
     return int(array.size) * (TEXT if is_text else array.dtype.itemsize)
 
 
-def _anndata_frame(source: Source, path: str) -> Any:
+def _anndata_frame(source: Store, path: str) -> Any:
     import pandas as pd
     from anndata.io import read_elem
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.store.sources.source import Revision
-    from napari_ngff.store.write.transaction import Transaction
+    from napari_ngff.store.sources.blob import Revision
+    from napari_ngff.store.store import Transaction
 
 FILE = "table.csv"
 

@@ -41,7 +41,7 @@ from napari_ngff.plate.tables.table import (
 from napari_ngff.store.bounded_call import call_bounded
 from napari_ngff.store.hierarchy.summary import region_of
 from napari_ngff.store.limits import check_table
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.store.write.replace_file import replace_when_done, require_writable
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.store.sources.source import Source
+    from napari_ngff.store.store import Store
 
 DATABASES = (".db", ".sqlite", ".sqlite3")
 SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", *DATABASES)
@@ -102,7 +102,7 @@ def read_tables(
         Where it cannot be read.
     """
     where = Path(path)
-    source = FolderSource(str(where.parent))
+    source = FolderStore(str(where.parent))
     tables, frames = [], dict[str, Any]()
     if where.suffix.lower() in DATABASES:
         frames = read_database(where)
@@ -123,7 +123,7 @@ def read_tables(
 
 
 def _read_file(
-    source: Source, key: str, where: str, categories: Sequence[str] = ()
+    source: Store, key: str, where: str, categories: Sequence[str] = ()
 ) -> Any:
     """Read a file of a table as a pandas.DataFrame; None where there is none.
 
@@ -155,7 +155,7 @@ def _check_lines(raw: bytes, where: str) -> None:
 
 
 def _text_frame(
-    source: Source, raw: bytes, where: str, categories: Sequence[str]
+    source: Store, raw: bytes, where: str, categories: Sequence[str]
 ) -> Any:
     import pandas as pd
 

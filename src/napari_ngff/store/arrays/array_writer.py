@@ -26,11 +26,11 @@ from napari_ngff.store.arrays.chunk_layout import ABSENT, ArrayLayout, Shape
 from napari_ngff.store.arrays.chunked_array import ChunkedArray, make_array
 from napari_ngff.store.arrays.encoding import ChunkEncoder, encode_shard
 from napari_ngff.store.arrays.stored_objects import DOCUMENTS, ArrayObjects, join_key
-from napari_ngff.store.write.transaction import conflict_error
+from napari_ngff.store.store import conflict_error
 
 if TYPE_CHECKING:
-    from napari_ngff.store.sources.source import Blob, Revision
-    from napari_ngff.store.write.transaction import Secure, Transaction
+    from napari_ngff.store.sources.blob import Blob, Revision
+    from napari_ngff.store.store import Secure, Transaction
 
 Array = npt.NDArray[Any]
 

@@ -42,7 +42,7 @@ from napari_ngff.store.limits import check_chunk, parse_json
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from napari_ngff.store.sources.source import Source
+    from napari_ngff.store.store import Store
 
 
 __all__ = ["Box", "ChunkedArray", "OnError", "cache", "open_array"]
@@ -51,7 +51,7 @@ OnError = Callable[[ChunkError], None]
 
 
 def open_array(
-    source: Source, path: str, zarr_format: int | None = None
+    source: Store, path: str, zarr_format: int | None = None
 ) -> ChunkedArray:
     """Open an array by reading its metadata document, and nothing else.
 
@@ -88,7 +88,7 @@ def open_array(
     )
 
 
-def make_array(source: Source, path: str, zarr_format: int, raw: bytes) -> ChunkedArray:
+def make_array(source: Store, path: str, zarr_format: int, raw: bytes) -> ChunkedArray:
     """Make an array from its metadata document; raises what `open_array` does."""
     # First our decoder, which is faster; see docs/design/002-direct-chunk-reader.md.
     try:
@@ -126,7 +126,7 @@ class ChunkedArray:
 
     def __init__(
         self,
-        source: Source,
+        source: Store,
         path: str,
         layout: ArrayLayout,
         reader: ZarrReader | None = None,
@@ -352,11 +352,11 @@ class ZarrReader:
         Where the installed zarr cannot open the array either.
     """
 
-    def __init__(self, source: Source, path: str, raw: bytes, reason: str) -> None:
+    def __init__(self, source: Store, path: str, raw: bytes, reason: str) -> None:
         # Only here: most arrays need no zarr-python, and its import takes 0.1 s.
         import zarr
 
-        from napari_ngff.store.arrays.zarr_adapter import SourceStore
+        from napari_ngff.store.arrays.zarr_adapter import ZarrAdapter
 
         names = codec_names(raw)
         self._source = source
@@ -371,7 +371,7 @@ class ZarrReader:
             with zarr.config.set(EXPERIMENTAL):
                 self._settings = deepcopy(zarr.config.config)
                 array = zarr.open_array(
-                    store=SourceStore(source),
+                    store=ZarrAdapter(source),
                     path=path,
                     mode="r",
                     zarr_format=self._place[1],
@@ -427,7 +427,7 @@ class ZarrReader:
 
 
 def read_box(
-    source: Source,
+    source: Store,
     path: str,
     zarr_format: Literal[2, 3],
     box: Box,
@@ -436,9 +436,9 @@ def read_box(
     """Read a box of voxels by zarr-python, in this process."""
     import zarr
 
-    from napari_ngff.store.arrays.zarr_adapter import SourceStore
+    from napari_ngff.store.arrays.zarr_adapter import ZarrAdapter
 
-    store = SourceStore(source)
+    store = ZarrAdapter(source)
     zarr.config.set(settings)
     array = zarr.open_array(store=store, path=path, mode="r", zarr_format=zarr_format)
     return np.asarray(array[tuple(slice(start, stop) for start, stop in box)])

@@ -20,7 +20,7 @@ from napari_ngff.store.threads import LOCAL_CONCURRENCY, share_work
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from napari_ngff.store.sources.source import Revision
+    from napari_ngff.store.sources.blob import Revision
 
 Array = npt.NDArray[Any]
 

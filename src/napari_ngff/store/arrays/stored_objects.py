@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.chunk_layout import ArrayLayout, Shape
-    from napari_ngff.store.sources.source import Blob, Revision, Source
+    from napari_ngff.store.sources.blob import Blob, Revision
+    from napari_ngff.store.store import Store
 
 DOCUMENTS = {3: "zarr.json", 2: ".zarray"}
 """Name of an array's metadata document by Zarr format, the likelier first."""
@@ -75,7 +76,7 @@ class ArrayObjects:
 
     def __init__(
         self,
-        source: Source,
+        source: Store,
         path: str,
         layout: ArrayLayout,
         lent: bool = False,
@@ -197,7 +198,7 @@ class ArrayObjects:
         return chunks
 
     def find_revision(self, position: Shape) -> Revision | None:
-        """Return the revision of an object; see `Source.find_revision`."""
+        """Return the revision of an object; see `Store.find_revision`."""
         key = join_key(self.path, self.object_key(position))
         return self.source.find_revision(key)
 
@@ -253,7 +254,7 @@ class ArrayObjects:
         return True
 
 
-def read_bounded(source: Source, key: str, most: int) -> Blob | None:
+def read_bounded(source: Store, key: str, most: int) -> Blob | None:
     """Read an object; None where there is none.
 
     Raises

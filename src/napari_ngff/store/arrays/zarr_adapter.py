@@ -13,8 +13,10 @@ from zarr.abc.store import (
     ByteRequest,
     OffsetByteRequest,
     RangeByteRequest,
-    Store,
     SuffixByteRequest,
+)
+from zarr.abc.store import (
+    Store as AbstractStore,
 )
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
@@ -24,7 +26,7 @@ from napari_ngff.store.limits import parse_json
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
 
-    from napari_ngff.store.sources.source import Source
+    from napari_ngff.store.store import Store
 
 DOCUMENTS = (".zarray", ".zmetadata", "zarr.json")
 
@@ -125,7 +127,7 @@ def _has_objects(dtype: Any) -> bool:
         return False
 
 
-class SourceStore(Store):
+class ZarrAdapter(AbstractStore):
     """A source as a zarr store that cannot be written.
 
     zarr-python opens arrays only through this store, so that none is decoded whose
@@ -141,23 +143,23 @@ class SourceStore(Store):
     supports_deletes: bool = False
     supports_listing: bool = True
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Store) -> None:
         super().__init__(read_only=True)
         self.source = source
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, SourceStore) and other.source is self.source
+        return isinstance(other, ZarrAdapter) and other.source is self.source
 
     def __hash__(self) -> int:
-        return hash((SourceStore, id(self.source)))
+        return hash((ZarrAdapter, id(self.source)))
 
     def __str__(self) -> str:
         return self.source.name
 
     def __repr__(self) -> str:
-        return f"SourceStore({self.source.name!r})"
+        return f"ZarrAdapter({self.source.name!r})"
 
-    def with_read_only(self, read_only: bool = False) -> Store:
+    def with_read_only(self, read_only: bool = False) -> AbstractStore:
         """Return itself; there is no other mode."""
         if not read_only:
             self._refuse_change()
@@ -242,7 +244,7 @@ class SourceStore(Store):
 
 
 def start_and_length(request: ByteRequest | None) -> tuple[int | None, int | None]:
-    """Convert a request of zarr into start and length for `Source.get`."""
+    """Convert a request of zarr into start and length for `Store.get`."""
     match request:
         case None:
             return None, None

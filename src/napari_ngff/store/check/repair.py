@@ -43,7 +43,7 @@ from napari_ngff.store.write.replace_file import rename_aside, replace_when_done
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON
-    from napari_ngff.store.write.transaction import Transaction
+    from napari_ngff.store.store import Transaction
 
 SUFFIX = ".before-repair"
 

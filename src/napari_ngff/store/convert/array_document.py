@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.chunk_layout import ArrayLayout, Shape
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.convert.request import ConversionRequest
-    from napari_ngff.store.sources.source import Source
+    from napari_ngff.store.store import Store
 
 COMPRESSORS = ("zstd", "gzip", "blosc")
 """Compressors that Zarr v2 and v3 share."""
@@ -144,7 +144,7 @@ class ConvertedArray:
     joins_chunks: bool = False
 
 
-def read_documents(source: Source, path: str, zarr_format: int) -> dict[str, bytes]:
+def read_documents(source: Store, path: str, zarr_format: int) -> dict[str, bytes]:
     """Read the documents of an array, by name."""
     names = ("zarr.json",) if zarr_format == 3 else (".zarray", ".zattrs")
     found = ((name, source.get(join_key(path, name))) for name in names)

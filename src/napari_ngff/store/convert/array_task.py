@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.arrays.chunk_layout import Shape
     from napari_ngff.store.convert.array_document import ArrayRegion
-    from napari_ngff.store.sources.source import Source
+    from napari_ngff.store.store import Store
 
 KEPT, CODED = 64 << 20, 24 << 20
 """Bytes of the voxels of a unit whose chunks are copied, or decoded and encoded."""
@@ -180,11 +180,11 @@ def grow_block(unit: Shape, source: Shape, shape: Shape, most: int) -> Shape:
 class OpenedTask:
     """The arrays of a task, opened once in a process."""
 
-    def __init__(self, source: Source, target: str, task: ArrayTask) -> None:
+    def __init__(self, source: Store, target: str, task: ArrayTask) -> None:
         self.task = task
         made = target_source(target)
         # A level that is made again follows from the new one that is finer.
-        place: Source = made if task.method else source
+        place: Store = made if task.method else source
         self.source = open_array(place, task.source, task.zarr_format)
         self.target = open_array(made, task.target)
         self.unit = self.target.shards or self.target.chunks
@@ -267,7 +267,7 @@ class SharedRun:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.sources: dict[str, Source] = {}
+        self.sources: dict[str, Store] = {}
         self.open_task = lru_cache(maxsize=64)(OpenedTask)
 
 

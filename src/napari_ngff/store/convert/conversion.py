@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from napari_ngff.metadata.model import JSON
-    from napari_ngff.store.sources.source import Revision
+    from napari_ngff.store.sources.blob import Revision
 
 MOST_PROBLEMS = 1000
 """Texts of problems that a result has at most."""

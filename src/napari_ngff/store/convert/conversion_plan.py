@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
@@ -56,9 +56,12 @@ from napari_ngff.store.convert.request import ConversionRequest
 from napari_ngff.store.hierarchy.location import Location, note_beside
 from napari_ngff.store.hierarchy.node import Node, is_array, read_node
 from napari_ngff.store.limits import dump_like, parse_json
-from napari_ngff.store.sources.read_ahead import reading_ahead
-from napari_ngff.store.sources.source import Blob, Source, WrappedSource
+from napari_ngff.store.sources.read_ahead import WrappedStore, reading_ahead
 from napari_ngff.store.write.writer_token import is_aside
+
+if TYPE_CHECKING:
+    from napari_ngff.store.sources.blob import Blob
+    from napari_ngff.store.store import Store
 
 GROUP_DOCUMENTS = ("zarr.json", ".zgroup", ".zattrs", ".zmetadata")
 
@@ -69,7 +72,7 @@ AT_ONCE = 256
 """Unknown objects of one unit."""
 
 
-class DocumentLog(WrappedSource):
+class DocumentLog(WrappedStore):
     """Read documents of a source, and keep a checksum of each.
 
     Attributes
@@ -78,7 +81,7 @@ class DocumentLog(WrappedSource):
         Key -> checksum of its bytes, of those that are there.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Store) -> None:
         super().__init__(source)
         self.sums: dict[str, int] = {}
 

@@ -41,22 +41,18 @@ from napari_ngff.store.hierarchy.node import Node, open_node
 from napari_ngff.store.hierarchy.save_transform import entry_of
 from napari_ngff.store.pyramids.level_reduction import method_named
 from napari_ngff.store.pyramids.pyramid_writer import PyramidPlan, place_coarse_level
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.folder_store import FolderStore
+from napari_ngff.store.store import NewTree, Revisions, Transaction, replace_unchanged
 from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.new_objects import flush_objects, put_object
-from napari_ngff.store.write.transaction import (
-    NewTree,
-    Revisions,
-    Transaction,
-    replace_unchanged,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from napari_ngff.metadata.model import JSON, ImageMetadata, Level, Multiscale
     from napari_ngff.store.arrays.chunk_layout import Shape
-    from napari_ngff.store.sources.source import Revision, Source
+    from napari_ngff.store.sources.blob import Revision
+    from napari_ngff.store.store import Store
 
 METHODS = ("mean", "mode", "nearest")
 
@@ -154,7 +150,7 @@ class ReplacedLevel:
         OMEZarrError, OSError
             Where reading or writing fails.
         """
-        folder = FolderSource(self.transaction.root)
+        folder = FolderStore(self.transaction.root)
         zarr_format = 3 if "zarr.json" in self.documents else 2
 
         def make_level(tree: NewTree) -> Revisions:
@@ -259,7 +255,7 @@ def _list_levels(plan: RebuildPlan) -> None:
     _remove_levels(location.source, [*map(location.object_key, sorted(gone))])
 
 
-def _remove_levels(source: Source, keys: Sequence[str]) -> None:
+def _remove_levels(source: Store, keys: Sequence[str]) -> None:
     """Remove levels that are not listed."""
     transaction = begin_transaction(source)
     for key in keys:

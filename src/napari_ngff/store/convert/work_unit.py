@@ -60,7 +60,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from napari_ngff.store.arrays.chunk_layout import Shape
-    from napari_ngff.store.sources.source import Revision, Source
+    from napari_ngff.store.sources.blob import Revision
+    from napari_ngff.store.store import Store
 
 LARGE = 16 << 20
 """Bytes of an object that is copied in parts."""
@@ -101,7 +102,7 @@ class WorkUnit:
 
     run: str
     number: int
-    source: Source
+    source: Store
     target: str
     task: ArrayTask | CopyTask | DocumentTask
     index: int
@@ -297,7 +298,7 @@ def _is_intact(unit: WorkUnit, done: UnitRecord, written: _Written) -> bool:
     return False
 
 
-def _sum_object(target: Source, key: str) -> tuple[int, int] | None:
+def _sum_object(target: Store, key: str) -> tuple[int, int] | None:
     """Return size and checksum of an object; None where there is none."""
     revision = target.find_revision(key)
     if revision is None:
@@ -344,7 +345,7 @@ def _note_unreadable(
     written.problems.append(f"{key}: {error_text(error)}")
 
 
-def _read_parts(source: Source, key: str, size: int) -> Iterator[bytes]:
+def _read_parts(source: Store, key: str, size: int) -> Iterator[bytes]:
     for start in range(0, size, LARGE):
         length = min(LARGE, size - start)
         part = source.get(key, start, length)

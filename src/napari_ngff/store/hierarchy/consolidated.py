@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from napari_ngff.metadata.model import JSON
-    from napari_ngff.store.sources.source import Source
-    from napari_ngff.store.write.transaction import Transaction
+    from napari_ngff.store.store import Store, Transaction
 
 KEY = "consolidated_metadata"
 NOTHING = {"kind": "inline", "must_understand": False, "metadata": {}}
@@ -101,7 +100,7 @@ def _find_copies(raw: bytes, name: str) -> tuple[JSON, JSON | None]:
     return document, copies if isinstance(copies, dict) else None
 
 
-def _read_documents(source: Source, path: str, newer: bool) -> dict[str, Any]:
+def _read_documents(source: Store, path: str, newer: bool) -> dict[str, Any]:
     """Read the documents of a group or an array, by the end of their key."""
     if not newer:
         return {

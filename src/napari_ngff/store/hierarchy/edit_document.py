@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.store.sources.source import Source
-    from napari_ngff.store.write.transaction import Transaction
+    from napari_ngff.store.store import Store, Transaction
 
 
 def change_document(
@@ -80,7 +79,7 @@ def change_documents(changes: Sequence[tuple[Node, Callable[[JSON], None]]]) -> 
     place. Returns the path of the first document, and raises what `change_document`
     does.
     """
-    transactions: dict[Source, Transaction] = {}
+    transactions: dict[Store, Transaction] = {}
     try:
         for node, put in changes:
             source = node.location.source

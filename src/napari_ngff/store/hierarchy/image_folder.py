@@ -12,10 +12,10 @@ from napari_ngff.metadata.model import GroupKind, GroupMetadata
 from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import Node, find_images_inside, open_node
 from napari_ngff.store.limits import DOCUMENTS
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.folder_store import FolderStore
 
 if TYPE_CHECKING:
-    from napari_ngff.store.sources.source import Source
+    from napari_ngff.store.store import Store
 
 BROWSED = (GroupKind.PLATE, GroupKind.WELL, GroupKind.COLLECTION, GroupKind.SCENE)
 """Kinds of groups that hold several images."""
@@ -39,7 +39,7 @@ class ImageFolder:
         Of the groups, sorted; in a store of SpatialData paths such as "images/a".
     """
 
-    source: Source
+    source: Store
     names: tuple[str, ...]
 
     @property
@@ -69,7 +69,7 @@ def image_folder(path: str) -> ImageFolder | None:
     """
     if not os.path.isdir(path):
         return None
-    source = FolderSource(os.path.abspath(path))
+    source = FolderStore(os.path.abspath(path))
     if is_group(path):
         # A store of SpatialData, for example, whose root is a group without OME
         # metadata.

@@ -24,12 +24,12 @@ from napari_ngff.errors import (
     NotOMEZarrError,
 )
 from napari_ngff.store.limits import DOCUMENTS, GROUP_DOCUMENTS
-from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.store.sources.zip_source import open_zip
+from napari_ngff.store.sources.archive_store import open_zip
+from napari_ngff.store.sources.folder_store import FolderStore
 
 if TYPE_CHECKING:
     from napari_ngff.store.sources.remote_file import RemoteFile
-    from napari_ngff.store.sources.source import Source
+    from napari_ngff.store.store import Store
 
 PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")
 """Paths that need no `normal_path`: the common ones, tested faster."""
@@ -60,7 +60,7 @@ class Location:
         Inner path of the group, "" for the root.
     """
 
-    source: Source
+    source: Store
     path: str = ""
 
     def __str__(self) -> str:
@@ -199,7 +199,7 @@ def _locate_path(where: str) -> Location:
     # groups above.
     root = _root_folder(path)
     inner = os.path.relpath(path, root).replace(os.sep, "/")
-    return Location(FolderSource(root), "" if inner == "." else inner)
+    return Location(FolderStore(root), "" if inner == "." else inner)
 
 
 def _locate_inside_file(path: str) -> Location:
@@ -237,7 +237,7 @@ def _locate_url(
     url: str, options: dict[str, Any], roots: tuple[str, ...] = ROOT_SUFFIXES
 ) -> Location:
     from napari_ngff.store.sources.remote_file import RemoteFile
-    from napari_ngff.store.sources.remote_source import RemoteSource
+    from napari_ngff.store.sources.remote_store import RemoteStore
     from napari_ngff.store.sources.server_logins import (
         AddressSecrets,
         known_secrets,
@@ -268,7 +268,7 @@ def _locate_url(
     else:
         secrets = known_secrets(root)
     if is_archive:
-        files = RemoteSource(secrets.complete_address(folder), dict(secrets.options))
+        files = RemoteStore(secrets.complete_address(folder), dict(secrets.options))
         try:
             return _locate_in_archive(RemoteFile(files, name), inner)
         except NodeNotFoundError:
@@ -276,7 +276,7 @@ def _locate_url(
             if roots != ROOT_SUFFIXES or not ZARR_BELOW.search(inner):
                 raise
             return _locate_url(url, options, ROOT_SUFFIXES[:1])
-    source = RemoteSource(secrets.complete_address(root), dict(secrets.options))
+    source = RemoteStore(secrets.complete_address(root), dict(secrets.options))
     if root.startswith("s3://"):
         # Now, in the background: later the main thread would wait for the answer.
         source.ask_writable()
@@ -288,7 +288,7 @@ def _locate_object(where: Any) -> Location:
     from zarr.abc.store import Store
     from zarr.storage import LocalStore, ZipStore
 
-    from napari_ngff.store.sources.zarr_store import StoreSource
+    from napari_ngff.store.sources.zarr_store import ZarrStore
 
     store, path = where, ""
     if isinstance(where, zarr.Group | zarr.Array):
@@ -302,7 +302,7 @@ def _locate_object(where: Any) -> Location:
     if not isinstance(store, Store):
         msg = f"Cannot open a {type(where).__name__}: give a path, URL or zarr group."
         raise TypeError(msg)
-    return Location(StoreSource(store), path)
+    return Location(ZarrStore(store), path)
 
 
 def _root_folder(path: str) -> str:

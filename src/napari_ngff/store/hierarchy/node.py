@@ -42,7 +42,7 @@ from napari_ngff.store.hierarchy.location import (
     find_location,
 )
 from napari_ngff.store.limits import cut_long_lists
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.store.sources.read_ahead import call_at_once
 
 NO_METADATA = (
@@ -471,7 +471,7 @@ def without_links(node: Node) -> Node:
     root = node.location.source.traits.folder
     if root is None:
         return node
-    source = FolderSource(root, follows_links=False)
+    source = FolderStore(root, follows_links=False)
     return read_node(Location(source, node.location.path), node.zarr_format)
 
 

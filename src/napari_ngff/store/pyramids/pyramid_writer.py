@@ -31,7 +31,7 @@ from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.encoding import ChunkEncoder, ChunkJoiner
 from napari_ngff.store.arrays.new_array import NewArray
 from napari_ngff.store.pyramids.level_reduction import Array, LevelReduction, Method
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.store.threads import CORES, share_work
 
 if TYPE_CHECKING:
@@ -292,7 +292,7 @@ class PyramidWriter:
         self.tile = tile
         self._lock = threading.Lock()
         self._levels: list[_LevelState] = []
-        source = FolderSource(draft.root)
+        source = FolderStore(draft.root)
         for path, new in arrays:
             name, document = new.make_document(version)
             # Before any chunk: the layout is read back from it, so that writer and

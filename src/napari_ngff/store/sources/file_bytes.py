@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from napari_ngff.errors import AccessError, NodeNotFoundError
-from napari_ngff.store.sources.source import Revision
+from napari_ngff.store.sources.blob import Revision
 from napari_ngff.store.threads import CORES
 
 Span = tuple[int, int]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import CorruptDataError
-from napari_ngff.store.sources.source import Blob, Revision
+from napari_ngff.store.sources.blob import Blob, Revision
 
 if TYPE_CHECKING:
     from napari_ngff.store.sources.server_logins import AddressSecrets

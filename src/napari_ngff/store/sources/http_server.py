@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from napari_ngff.store.sources.blob import Blob, Revision
 from napari_ngff.store.sources.file_part import (
     FilePart,
     FileVersion,
@@ -23,7 +24,6 @@ from napari_ngff.store.sources.file_part import (
     too_long_error,
 )
 from napari_ngff.store.sources.request_failure import HttpAnswerError, WebPageError
-from napari_ngff.store.sources.source import Blob, Revision
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection
@@ -69,7 +69,7 @@ class HttpServer(ServerAccess):
         self.secrets = secrets
         self._settings = dict(secrets.options)
         self._client = dict(self._settings.pop("client_kwargs", None) or {})
-        # No total: `RemoteSource` waits as long as the user allows.
+        # No total: `RemoteStore` waits as long as the user allows.
         self._timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=seconds, sock_read=seconds
         )

@@ -10,7 +10,7 @@ import zlib
 from typing import TYPE_CHECKING
 
 from napari_ngff.store.limits import is_document
-from napari_ngff.store.sources.source import Blob, Revision
+from napari_ngff.store.sources.blob import Blob, Revision
 
 if TYPE_CHECKING:
     from napari_ngff.store.disk_cache import DiskCache

@@ -21,6 +21,7 @@ from obstore.exceptions import (
 )
 
 from napari_ngff.errors import UnsupportedError
+from napari_ngff.store.sources.blob import Blob, Revision
 from napari_ngff.store.sources.file_part import (
     FilePart,
     FileVersion,
@@ -34,7 +35,6 @@ from napari_ngff.store.sources.request_failure import (
     HttpAnswerError,
     NoCredentialsError,
 )
-from napari_ngff.store.sources.source import Blob, Revision
 
 if TYPE_CHECKING:
     from napari_ngff.store.sources.server_logins import AddressSecrets
@@ -157,7 +157,7 @@ class ObjectStore(ServerAccess):
         self._mark = server, str(secrets.options)
         self._client = {
             "allow_http": True,
-            "timeout": "1d",  # `RemoteSource` waits as long as the user allows
+            "timeout": "1d",  # `RemoteStore` waits as long as the user allows
             "connect_timeout": f"{round(seconds * 1000)}ms",
             "read_timeout": f"{round(seconds * 1000)}ms",
         }
@@ -182,7 +182,7 @@ class ObjectStore(ServerAccess):
         if region := _regions.get((self._server, self.place)):
             options["region"] = region
         try:
-            # No retries: `RemoteSource` asks again, and can be stopped.
+            # No retries: `RemoteStore` asks again, and can be stopped.
             return KINDS[scheme](
                 options.pop("bucket"),
                 client_options=self._client,

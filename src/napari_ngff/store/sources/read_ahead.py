@@ -1,19 +1,26 @@
-"""Asks a server at once for what would take one round trip after the other."""
+"""Stores that are read through others, and objects that are asked for ahead.
+
+A server is asked at once for what would take one round trip after the other.
+"""
 
 from __future__ import annotations
 
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from typing_extensions import override
 
 from napari_ngff.errors import OMEZarrError
+from napari_ngff.store.store import Store
 from napari_ngff.store.threads import ask_pool, share_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from concurrent.futures import Future
 
-    from napari_ngff.store.sources.source import Source
+    from napari_ngff.metadata.model import Problem
+    from napari_ngff.store.sources.blob import Blob, Revision
 
 PATIENCE = 2.0
 """Seconds for what only saves time: a server may never answer."""
@@ -21,7 +28,7 @@ PATIENCE = 2.0
 Result = TypeVar("Result")
 
 
-def call_at_once(source: Source, calls: Sequence[Callable[[], Result]]) -> list[Result]:
+def call_at_once(source: Store, calls: Sequence[Callable[[], Result]]) -> list[Result]:
     """Call functions that read from a source: at once from a server, else in turn.
 
     Local documents are read faster than a thread wakes up.
@@ -55,7 +62,7 @@ class ReadAhead:
         To read.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Store) -> None:
         self.source = source
         self._answers: dict[str, Future[bytes | None]] = {}
 
@@ -87,7 +94,7 @@ class ReadAhead:
 
 
 @contextmanager
-def reading_ahead(source: Source, keys: Sequence[str]) -> Iterator[None]:
+def reading_ahead(source: Store, keys: Sequence[str]) -> Iterator[None]:
     """Ask a server for objects now; whoever reads one of them meanwhile gets it so.
 
     Each answer is taken once. What is not read is forgotten in the end.
@@ -96,3 +103,72 @@ def reading_ahead(source: Source, keys: Sequence[str]) -> Iterator[None]:
     ahead = getattr(source, "reading_ahead", None)
     with ahead(keys) if ahead is not None and keys else nullcontext():
         yield
+
+
+def _same_source(source: Store) -> Store:
+    return source
+
+
+class WrappedStore(Store):
+    """A source that reads by another; a subclass does more.
+
+    Parameters
+    ----------
+    source
+        To read.
+    """
+
+    def __init__(self, source: Store) -> None:
+        self._source = source
+        self.traits = source.traits
+
+    @property
+    @override
+    def name(self) -> str:
+        return self._source.name
+
+    @property
+    @override
+    def problems(self) -> tuple[Problem, ...]:
+        return self._source.problems
+
+    @override
+    def read(
+        self, key: str, start: int | None = None, length: int | None = None
+    ) -> Blob | None:
+        return self._source.read(key, start, length)
+
+    @override
+    def find_revision(self, key: str) -> Revision | None:
+        return self._source.find_revision(key)
+
+    @override
+    def list_names(self, prefix: str) -> tuple[str, ...] | None:
+        return self._source.list_names(prefix)
+
+
+class ReadLog(WrappedStore):
+    """Read objects of a source, and keep the revision of each at its first read.
+
+    Attributes
+    ----------
+    revisions
+        Key -> revision, None for an object that was not there. About 300 bytes for
+        each.
+    """
+
+    def __init__(self, source: Store) -> None:
+        super().__init__(source)
+        self.revisions: dict[str, Revision | None] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Another process (a worker of dask) reads only, and never compares revisions.
+        return _same_source, (self._source,)
+
+    @override
+    def read(
+        self, key: str, start: int | None = None, length: int | None = None
+    ) -> Blob | None:
+        blob = super().read(key, start, length)
+        self.revisions.setdefault(key, None if blob is None else blob.revision)
+        return blob

@@ -20,16 +20,16 @@ from napari_ngff.errors import (
 )
 from napari_ngff.store.limits import allowed_chunk
 from napari_ngff.store.lru_cache import ByteCache
+from napari_ngff.store.sources.blob import Blob, Revision
 from napari_ngff.store.sources.file_bytes import PositionFile, Span
 from napari_ngff.store.sources.kept_chunks import kept_chunks_of
-from napari_ngff.store.sources.source import Blob, Revision
 from napari_ngff.store.threads import share_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from napari_ngff.store.sources.file_part import FilePart, FileVersion
-    from napari_ngff.store.sources.remote_source import RemoteSource
+    from napari_ngff.store.sources.remote_store import RemoteStore
 
 GATHER = 0.003
 """Seconds that a read waits for others; none where nothing else is read."""
@@ -212,7 +212,7 @@ class RemoteFile:
     damage_remedy = "It may not have been uploaded completely: ask who put it there."
 
     def __init__(
-        self, source: RemoteSource, key: str, revision: Revision | None = None
+        self, source: RemoteStore, key: str, revision: Revision | None = None
     ) -> None:
         self._source = source
         self._key = key

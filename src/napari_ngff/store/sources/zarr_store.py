@@ -8,18 +8,20 @@ from typing_extensions import override
 
 from napari_ngff.addresses import hide_secrets
 from napari_ngff.errors import AccessError
-from napari_ngff.store.sources.source import Blob, Source, Traits
+from napari_ngff.store.sources.blob import Blob, Traits
+from napari_ngff.store.store import Store
 
 if TYPE_CHECKING:
-    from zarr.abc.store import ByteRequest, Store
+    from zarr.abc.store import ByteRequest
+    from zarr.abc.store import Store as AbstractStore
 
 
-class StoreSource(Source):
+class ZarrStore(Store):
     """Read any zarr store; who opened the store closes it."""
 
     traits = Traits(is_lasting=False)
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: AbstractStore) -> None:
         self._store = store
 
     @property
@@ -46,7 +48,7 @@ class StoreSource(Source):
         if buffer is None:
             return None
         data: bytes = buffer.to_bytes()
-        # Suffix requests of zarr have no length: `Source.read` may ask for less.
+        # Suffix requests of zarr have no length: `Store.read` may ask for less.
         return Blob(data if length is None else data[:length])
 
     @override

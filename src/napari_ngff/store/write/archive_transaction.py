@@ -23,13 +23,13 @@ from napari_ngff.errors import (
     name_errors,
 )
 from napari_ngff.store.limits import size_text
+from napari_ngff.store.sources.archive_store import ArchiveStore, close_all, reload_all
+from napari_ngff.store.sources.blob import Revision
 from napari_ngff.store.sources.file_bytes import PositionFile
-from napari_ngff.store.sources.source import Revision
 from napari_ngff.store.sources.zip_directory import (
     ENCRYPTED,
     ZipArchive,
 )
-from napari_ngff.store.sources.zip_source import ZipSource, close_all, reload_all
 from napari_ngff.store.write.file_lock import lock_open_file, turn_lock
 from napari_ngff.store.write.fsync import flush_folder, flush_open_file
 from napari_ngff.store.write.replace_file import rename_aside, rename_over
@@ -45,7 +45,7 @@ from napari_ngff.store.write.zip_writer import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from napari_ngff.store.write.transaction import GoesOn
+    from napari_ngff.store.store import GoesOn
     from napari_ngff.store.write.waiting_transaction import StagedObject
 
 ATTRIBUTES = struct.Struct("<12xHH22xI4x")  # 4.3.12: time, date, external attributes
@@ -235,7 +235,7 @@ def replace_closed(aside: str, path: str, old: ZipArchive) -> bool:
 
 
 class ArchiveTransaction(WaitingTransaction):
-    """Change the archive of a `ZipSource`; see `Transaction`.
+    """Change the archive of a `ArchiveStore`; see `Transaction`.
 
     Memory: some 400 bytes for each entry of the archive while it is written, and some
     hundred for each object that waits.
@@ -246,7 +246,7 @@ class ArchiveTransaction(WaitingTransaction):
         It reads the newest archive of its path from now on.
     """
 
-    def __init__(self, archive: ZipSource) -> None:
+    def __init__(self, archive: ArchiveStore) -> None:
         # The target of a link is replaced, not the link.
         self.path = os.path.realpath(archive.path)
         super().__init__(archive, archive.name, os.path.dirname(self.path))

@@ -6,28 +6,27 @@ import os
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.store.sources.remote_source import RemoteSource
-from napari_ngff.store.sources.zip_source import ZipSource
+from napari_ngff.store.sources.archive_store import ArchiveStore
+from napari_ngff.store.sources.folder_store import FolderStore
+from napari_ngff.store.sources.remote_store import RemoteStore
 from napari_ngff.store.write.archive_transaction import ArchiveTransaction
 from napari_ngff.store.write.bucket_transaction import ObjectTransaction
 from napari_ngff.store.write.folder_transaction import FolderTransaction
 
 if TYPE_CHECKING:
-    from napari_ngff.store.sources.source import Source
-    from napari_ngff.store.write.transaction import Transaction
+    from napari_ngff.store.store import Store, Transaction
 
 
-def why_not_written(source: Source, path: str = "") -> str:
+def why_not_written(source: Store, path: str = "") -> str:
     """Describe why a path cannot be changed in place; "" if it can."""
     places: tuple[str, ...]
-    if isinstance(source, FolderSource):
+    if isinstance(source, FolderStore):
         places = (os.path.join(source.root, path),)
-    elif isinstance(source, ZipSource) and source.is_local:
+    elif isinstance(source, ArchiveStore) and source.is_local:
         # The new archive is written beside the old one, and renamed.
         file = os.path.realpath(source.path)
         places = file, os.path.dirname(file)
-    elif isinstance(source, RemoteSource) and source.writable:
+    elif isinstance(source, RemoteStore) and source.writable:
         places = ()
     else:
         return f"{source.name} cannot be written in place."
@@ -38,7 +37,7 @@ def why_not_written(source: Source, path: str = "") -> str:
     return ""
 
 
-def begin_transaction(source: Source) -> Transaction:
+def begin_transaction(source: Store) -> Transaction:
     """Begin to change a source; the same transaction if the source belongs to one.
 
     Raises
@@ -51,11 +50,11 @@ def begin_transaction(source: Source) -> Transaction:
     transaction: Transaction | None = getattr(source, "transaction", None)
     if transaction is not None:
         return transaction
-    if isinstance(source, FolderSource):
+    if isinstance(source, FolderStore):
         return FolderTransaction(source.root)
-    if isinstance(source, ZipSource) and source.is_local:
+    if isinstance(source, ArchiveStore) and source.is_local:
         return ArchiveTransaction(source)
-    if isinstance(source, RemoteSource) and source.writable:
+    if isinstance(source, RemoteStore) and source.writable:
         return ObjectTransaction(source)
     raise UnsupportedError(
         f"{source.name} cannot be written in place: it is not a folder, an archive"

@@ -24,6 +24,8 @@ from napari_ngff.errors import (
 )
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.limits import is_document
+from napari_ngff.store.sources.blob import Blob, Revision
+from napari_ngff.store.sources.read_ahead import WrappedStore
 from napari_ngff.store.sources.request_failure import (
     ChangedObjectError,
     HttpAnswerError,
@@ -31,10 +33,9 @@ from napari_ngff.store.sources.request_failure import (
     describe_failure,
 )
 from napari_ngff.store.sources.server_access import LATE, allowed_seconds
-from napari_ngff.store.sources.source import Blob, Revision, WrappedSource
+from napari_ngff.store.store import GoesOn, conflict_error
 from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.label_list_watch import read_list
-from napari_ngff.store.write.transaction import GoesOn, conflict_error
 from napari_ngff.store.write.waiting_transaction import (
     WaitingTransaction,
     WaitingTree,
@@ -44,7 +45,7 @@ from napari_ngff.store.write.writer_token import SUFFIX, is_alive, new_token
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from napari_ngff.store.sources.remote_source import RemoteSource
+    from napari_ngff.store.sources.remote_store import RemoteStore
 
 AT_ONCE = 16
 """Objects that are put at once."""
@@ -53,7 +54,7 @@ UNKNOWN = 501
 """Answer of stores that do not support conditions."""
 
 
-class ObjectBucket(WrappedSource):
+class ObjectBucket(WrappedStore):
     """The objects below an address of S3, with their revisions.
 
     Parameters
@@ -62,7 +63,7 @@ class ObjectBucket(WrappedSource):
         Reads the objects.
     """
 
-    def __init__(self, source: RemoteSource) -> None:
+    def __init__(self, source: RemoteStore) -> None:
         super().__init__(source)
         self._remote = source
         # Encrypted stores give tags other than the MD5 -> the MD5 that was expected.
@@ -171,13 +172,13 @@ def name_server_errors(address: str, nbytes: int = 0) -> Iterator[None]:
 
 
 class ObjectTransaction(WaitingTransaction):
-    """Change the bucket of a `RemoteSource`; see `Transaction`.
+    """Change the bucket of a `RemoteStore`; see `Transaction`.
 
     A commit is not one step: if it is interrupted, some chunks are new and some old,
     and new labels are not listed, as after a save into a folder that was killed.
     """
 
-    def __init__(self, source: RemoteSource) -> None:
+    def __init__(self, source: RemoteStore) -> None:
         self.bucket = ObjectBucket(source)
         super().__init__(self.bucket, source.name)
         self.token = new_token()

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from typing_extensions import override
 
 from napari_ngff.errors import name_errors
-from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.store.sources.source import Blob, Revision
+from napari_ngff.store.sources.blob import Blob, Revision
+from napari_ngff.store.sources.folder_store import FolderStore
+from napari_ngff.store.store import GoesOn, WaitingObject, conflict_error
 from napari_ngff.store.write.file_lock import take_turn
 from napari_ngff.store.write.fsync import flush_all, flush_file, flush_folder
 from napari_ngff.store.write.label_list_watch import announce_lists
@@ -32,11 +33,6 @@ from napari_ngff.store.write.replace_tree import (
     FolderChange,
     TreeReplacement,
     recover_trees,
-)
-from napari_ngff.store.write.transaction import (
-    GoesOn,
-    WaitingObject,
-    conflict_error,
 )
 from napari_ngff.store.write.writer_token import new_token, remove_left
 
@@ -77,7 +73,7 @@ class FolderTransaction(FolderChange):
 
     @property
     @override
-    def source(self) -> FolderSource:
+    def source(self) -> FolderStore:
         return _FolderView(self, self._waiting)
 
     # Writing.
@@ -245,7 +241,7 @@ class FolderTransaction(FolderChange):
                 self._conflicts.append(key)
 
 
-class _FolderView(FolderSource):
+class _FolderView(FolderStore):
     """Read a folder, with objects that wait instead of those they replace."""
 
     def __init__(
@@ -257,7 +253,7 @@ class _FolderView(FolderSource):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Unfinished files belong to this process: others read what is saved.
-        return FolderSource, (self.root,)
+        return FolderStore, (self.root,)
 
     @override
     def find_path(self, key: str) -> str:

@@ -18,7 +18,7 @@ from napari_ngff.store.limits import ATTRIBUTES_IN, parse_json
 
 if TYPE_CHECKING:
     from napari_ngff.store.hierarchy.location import Location
-    from napari_ngff.store.sources.source import Source
+    from napari_ngff.store.store import Store
 
 ListListener = Callable[[str, str], Any]
 """A method that is called with the root of a hierarchy, and the path of the group whose
@@ -54,7 +54,7 @@ def announce_lists(root: str, keys: Iterable[str]) -> None:
                     listener(root, group)
 
 
-def read_list(source: Source, group: str) -> list[Any]:
+def read_list(source: Store, group: str) -> list[Any]:
     """Read the list of label images of a group; [] where there is none.
 
     Raises

@@ -12,8 +12,8 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import LoginNeededError, ServerError
-from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.store.sources.remote_source import RemoteSource
+from napari_ngff.store.sources.folder_store import FolderStore
+from napari_ngff.store.sources.remote_store import RemoteStore
 from napari_ngff.store.sources.request_failure import (
     NoCredentialsError,
     describe_failure,
@@ -33,7 +33,7 @@ from napari_ngff.store.write.writer_token import new_token
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from napari_ngff.store.sources.source import Source
+    from napari_ngff.store.store import Store
 
 
 def is_bucket(root: str) -> bool:
@@ -41,15 +41,15 @@ def is_bucket(root: str) -> bool:
     return root.startswith("s3://")
 
 
-def target_source(root: str) -> Source:
+def target_source(root: str) -> Store:
     """Return what reads a new hierarchy: of a path, or an address of S3."""
-    return open_bucket(root) if is_bucket(root) else FolderSource(root)
+    return open_bucket(root) if is_bucket(root) else FolderStore(root)
 
 
 @lru_cache(maxsize=8)
-def open_bucket(root: str) -> RemoteSource:
+def open_bucket(root: str) -> RemoteStore:
     """Open a bucket, once in a process; who may write is known to the system."""
-    return RemoteSource(root)
+    return RemoteStore(root)
 
 
 def put_object(root: str, key: str, parts: Iterable[bytes]) -> None:
@@ -87,7 +87,7 @@ def _put_remote(root: str, key: str, data: bytes) -> None:
         raise ServerError(address, f"it could not be written ({reason})") from error
 
 
-def copy_by_server(source: Source, key: str, root: str, new_key: str) -> bool | None:
+def copy_by_server(source: Store, key: str, root: str, new_key: str) -> bool | None:
     """Let a server of S3 copy an object to a new hierarchy; no byte of it comes here.
 
     Parameters
@@ -103,7 +103,7 @@ def copy_by_server(source: Source, key: str, root: str, new_key: str) -> bool | 
         Whether there is such an object; None where the server does not copy it, which
         may still be read and written.
     """
-    if not (isinstance(source, RemoteSource) and is_bucket(root)):
+    if not (isinstance(source, RemoteStore) and is_bucket(root)):
         return None
     pair = source.name, root
     target = open_bucket(root)

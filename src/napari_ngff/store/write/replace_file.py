@@ -10,7 +10,7 @@ from functools import partial
 from typing import IO, TYPE_CHECKING
 
 from napari_ngff.errors import name_errors
-from napari_ngff.store.sources.source import Revision
+from napari_ngff.store.sources.blob import Revision
 from napari_ngff.store.write.exchange import exchange_paths, rename_to_free
 from napari_ngff.store.write.fsync import flush_file, flush_folder, flush_open_file
 from napari_ngff.store.write.writer_token import aside_name, new_token, remove_left

@@ -32,18 +32,18 @@ from typing_extensions import override
 from napari_ngff.errors import ConflictError, name_errors
 from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.limits import parse_json
-from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.store.write.exchange import exchange_paths
-from napari_ngff.store.write.file_lock import hold_file, hold_if_possible, is_held
-from napari_ngff.store.write.fsync import flush_all, flush_file, flush_folder
-from napari_ngff.store.write.label_list_watch import read_list
-from napari_ngff.store.write.transaction import (
+from napari_ngff.store.sources.folder_store import FolderStore
+from napari_ngff.store.store import (
     NOTHING,
     NewTree,
     Revisions,
     Transaction,
     require_revisions,
 )
+from napari_ngff.store.write.exchange import exchange_paths
+from napari_ngff.store.write.file_lock import hold_file, hold_if_possible, is_held
+from napari_ngff.store.write.fsync import flush_all, flush_file, flush_folder
+from napari_ngff.store.write.label_list_watch import read_list
 from napari_ngff.store.write.writer_token import SUFFIX, remove_left
 
 FORM = re.compile(rf"\.(?P<name>.+)\.[0-9a-f]{{8}}{re.escape(SUFFIX)}")
@@ -422,7 +422,7 @@ def _finish_place(
     if note.get("successor"):
         # While there are groups of both names, so that each reference leads to one.
         is_listed = note["successor"] in read_list(
-            FolderSource(os.path.dirname(place)), ""
+            FolderStore(os.path.dirname(place)), ""
         )
         _change_references(transaction, note["references"], back=not is_listed)
     if os.path.lexists(old):
@@ -539,5 +539,5 @@ def _is_complete(note: dict[str, Any], place: str) -> bool:
     # ``a/b`` is listed two folders above.
     for _ in entry.split("/"):
         group = os.path.dirname(group)
-    listed, successor = read_list(FolderSource(group), ""), note["successor"]
+    listed, successor = read_list(FolderStore(group), ""), note["successor"]
     return successor not in listed if successor else entry in listed

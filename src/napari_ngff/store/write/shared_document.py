@@ -12,8 +12,8 @@ from typing import Any
 
 from napari_ngff.errors import ConflictError, CorruptDataError, name_errors
 from napari_ngff.store.limits import parse_json, size_text
-from napari_ngff.store.sources.folder_source import FolderSource
-from napari_ngff.store.sources.source import Revision
+from napari_ngff.store.sources.blob import Revision
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.store.write.file_lock import take_turn
 from napari_ngff.store.write.replace_file import replace_file
 
@@ -64,7 +64,7 @@ class SharedDocument:
 
     def _read_content(self) -> Any:
         try:
-            data = FolderSource(self._folder).get(self._name, 0, LARGEST + 1)
+            data = FolderStore(self._folder).get(self._name, 0, LARGEST + 1)
             _check_size(data or b"")
             return None if data is None else parse_json(data)
         except ValueError as error:

@@ -12,18 +12,20 @@ from typing_extensions import override
 from napari_ngff.errors import name_errors
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.hierarchy.consolidated import update_copies
+from napari_ngff.store.sources.archive_store import clip_range
+from napari_ngff.store.sources.blob import Blob, Revision
 from napari_ngff.store.sources.file_bytes import PositionFile
-from napari_ngff.store.sources.source import Blob, Revision, Source, WrappedSource
-from napari_ngff.store.sources.zip_source import clip_range
-from napari_ngff.store.write.label_list_watch import announce_lists
-from napari_ngff.store.write.replace_file import nameless_file, temporary_folder
-from napari_ngff.store.write.transaction import (
+from napari_ngff.store.sources.read_ahead import WrappedStore
+from napari_ngff.store.store import (
     NOTHING,
     NewTree,
     Revisions,
+    Store,
     Transaction,
     WaitingObject,
 )
+from napari_ngff.store.write.label_list_watch import announce_lists
+from napari_ngff.store.write.replace_file import nameless_file, temporary_folder
 from napari_ngff.store.write.zip_writer import write_at
 
 if TYPE_CHECKING:
@@ -90,7 +92,7 @@ class StagingFile:
         return StagedObject(file, start, len(raw), revision)
 
 
-class _WaitingSource(WrappedSource):
+class _WaitingStore(WrappedStore):
     """A hierarchy, with the objects that wait."""
 
     def __init__(
@@ -192,7 +194,7 @@ class WaitingTransaction(Transaction):
 
     def __init__(
         self,
-        stored: Source,
+        stored: Store,
         name: str,
         folder: str | None = None,
     ) -> None:
@@ -203,8 +205,8 @@ class WaitingTransaction(Transaction):
 
     @property
     @override
-    def source(self) -> _WaitingSource:
-        return _WaitingSource(self, self._waiting)
+    def source(self) -> _WaitingStore:
+        return _WaitingStore(self, self._waiting)
 
     def list_keys(self, prefix: str) -> list[str]:
         """Keys of all objects below a folder."""

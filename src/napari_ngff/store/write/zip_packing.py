@@ -11,7 +11,7 @@ from pathlib import Path
 
 from napari_ngff.errors import TargetExistsError
 from napari_ngff.store.limits import parse_json
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.store.write.replace_file import replace_when_done
 from napari_ngff.store.write.writer_token import is_aside
 from napari_ngff.store.write.zip_writer import ArchiveEntry, write_archive
@@ -72,7 +72,7 @@ def pack_hierarchy(
         raise ValueError(f"{file} would be inside of what it packs; put it elsewhere.")
     comment = make_comment(folder, file)
     # By name within a rank, so that equal folders give equal archives.
-    source = FolderSource(str(folder), follows_links=False)
+    source = FolderStore(str(folder), follows_links=False)
     files = sorted(list_files(source), key=lambda f: (*rank_key(f[0]), f[0]))
     parts = [ArchiveEntry(key.encode(), size, path) for key, path, size in files]
 
@@ -91,7 +91,7 @@ def pack_hierarchy(
 
 def make_comment(folder: Path, file: Path) -> bytes:
     """Return the archive's comment."""
-    comment = update_comment(b"", FolderSource(str(folder)).get("zarr.json"))
+    comment = update_comment(b"", FolderStore(str(folder)).get("zarr.json"))
     if comment:
         return comment
     text = f"{folder} is not packed: only OME-Zarr 0.5 and newer can be one file."
@@ -118,9 +118,7 @@ def update_comment(comment: bytes, document: bytes | None) -> bytes:
     return json.dumps(content).encode()
 
 
-def list_files(
-    source: FolderSource, prefix: str = ""
-) -> Iterator[tuple[str, str, int]]:
+def list_files(source: FolderStore, prefix: str = "") -> Iterator[tuple[str, str, int]]:
     """Yield key, path and size in bytes of all files below a folder."""
     with os.scandir(source.find_path(prefix)) as entries:
         for entry in entries:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from napari_ngff.errors import CorruptDataError
+from napari_ngff.store.sources.archive_store import ArchiveStore, open_zip
 from napari_ngff.store.sources.zip_directory import DEFLATED
-from napari_ngff.store.sources.zip_source import ZipSource, open_zip
 from napari_ngff.store.threads import CORES, share_work
 from napari_ngff.store.write.new_hierarchy import SINGLE, NewHierarchy
 
@@ -54,7 +54,7 @@ def unpack_hierarchy(
     CorruptDataError
         Where the archive is damaged, or an entry would be written outside of `folder`.
     NodeNotFoundError, AccessError, UnsupportedError
-        As `ZipSource`.
+        As `ArchiveStore`.
     ValueError
         Where `folder` has the name of an archive.
     OSError
@@ -95,7 +95,7 @@ def unpack_hierarchy(
     return folder
 
 
-def _read_parts(source: ZipSource, key: str) -> Iterator[bytes]:
+def _read_parts(source: ArchiveStore, key: str) -> Iterator[bytes]:
     """Yield the bytes of an entry; raises at the end if its checksum is wrong."""
     name = source.entry_name(key)
     archive = source.archive

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from napari_ngff.store.write.transaction import GoesOn
+    from napari_ngff.store.store import GoesOn
 
 HEADER = struct.Struct("<4sHHHHHIIIHH")  # 4.3.7
 HEADER64 = struct.Struct("<HHQQ")  # 4.5.3

@@ -20,7 +20,7 @@ from napari_ngff.labels.journal import INTERVAL, LOCK
 from napari_ngff.labels.kept_edits import address_text
 from napari_ngff.labels.places.label_location import name_problem
 from napari_ngff.labels.places.sidecar import choose_folder, folders_of
-from napari_ngff.store.sources.source import Revision
+from napari_ngff.store.sources.blob import Revision
 from napari_ngff.store.write.file_lock import hold_if_possible, take_turn
 from napari_ngff.store.write.replace_file import remove_file, replace_file
 from napari_ngff.viewer.annotations.annotations import (

@@ -42,12 +42,12 @@ from napari_ngff.plate.tables.files import find_table
 from napari_ngff.plate.tables.table import LABEL
 from napari_ngff.store.arrays.new_array import group_documents
 from napari_ngff.store.hierarchy.summary import list_tables, region_of
-from napari_ngff.store.write.transaction import TRIES
+from napari_ngff.store.store import TRIES
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.store.sources.source import Revision
+    from napari_ngff.store.sources.blob import Revision
 
 ENDING = "_classes"
 CLASS = "class"

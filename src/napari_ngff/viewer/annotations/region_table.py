@@ -27,7 +27,7 @@ from napari_ngff.plate.tables.table import LABEL, column_texts
 from napari_ngff.store.arrays.new_array import dump_document, group_documents
 from napari_ngff.store.hierarchy.summary import list_tables
 from napari_ngff.store.limits import ATTRIBUTES_IN, check_table, parse_object
-from napari_ngff.store.sources.source import Blob
+from napari_ngff.store.sources.blob import Blob
 from napari_ngff.viewer.annotations.object_class_table import read_text
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.store.sources.source import Revision
+    from napari_ngff.store.sources.blob import Revision
     from napari_ngff.viewer.annotations.file_annotation import OlderFile
 
 NEW = {

@@ -56,8 +56,7 @@ if TYPE_CHECKING:
     from napari.layers import Image, Layer
 
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.store.sources.source import Source
-    from napari_ngff.store.write.transaction import Transaction
+    from napari_ngff.store.store import Store, Transaction
     from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.browsing.field_labels import ChangedFields
 
@@ -284,7 +283,7 @@ def stated_omero(image: Node) -> Omero:
 def save_settings(
     image: Node,
     settings: DisplaySettings,
-    begin: Callable[[Source], Transaction] | None = None,
+    begin: Callable[[Store], Transaction] | None = None,
 ) -> str:
     """Save display settings into an image, or beside one that cannot be written.
 

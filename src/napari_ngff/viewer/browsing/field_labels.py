@@ -48,8 +48,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.plate.arrangement import ScreenArrangements
     from napari_ngff.plate.plate_contents import PlateContents
-    from napari_ngff.store.sources.source import Source
-    from napari_ngff.store.write.transaction import Transaction
+    from napari_ngff.store.store import Store, Transaction
     from napari_ngff.viewer.browsing.shown_fields import Slot
 
 
@@ -386,7 +385,7 @@ def labels_at(image: Node) -> tuple[dict[str, Node], tuple[Problem, ...]]:
     return nodes | open_sidecars(image).labels, opened.problems
 
 
-Begin = Callable[["Source"], "Transaction"]
+Begin = Callable[["Store"], "Transaction"]
 """Gives the transaction of a source, the same at each call."""
 
 
@@ -443,7 +442,7 @@ def change_fields(
     # One for each hierarchy: labels may be in the plate and in sidecars.
     transactions: dict[str, Transaction] = {}
 
-    def begin(source: Source) -> Transaction:
+    def begin(source: Store) -> Transaction:
         if source.name not in transactions:
             transactions[source.name] = begin_transaction(source)
         return transactions[source.name]

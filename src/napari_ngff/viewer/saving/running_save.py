@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from napari_ngff.labels.label_writer import LabelWriter
     from napari_ngff.metadata.model import LabelInfo
     from napari_ngff.store.hierarchy.node import Node
-    from napari_ngff.store.write.transaction import Transaction
+    from napari_ngff.store.store import Transaction
     from napari_ngff.viewer.saving.layer_description import DescriptionSnapshot
 
 OFTEN = 10

@@ -8,13 +8,13 @@ import tracemalloc
 import pytest
 
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.store.sources import folder_source
-from napari_ngff.store.sources.folder_source import FolderSource
+from napari_ngff.store.sources import folder_store
+from napari_ngff.store.sources.folder_store import FolderStore
 
 
 def peak_of_folders(root: str, count: int) -> int:
     """Ask for an object in each of many folders."""
-    source = FolderSource(root, follows_links=False)
+    source = FolderStore(root, follows_links=False)
     tracemalloc.start()
     try:
         for i in range(count):
@@ -25,7 +25,7 @@ def peak_of_folders(root: str, count: int) -> int:
 
 
 def test_memory_does_not_grow_with_the_folders(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(folder_source, "KNOWN_FOLDERS", 100)
+    monkeypatch.setattr(folder_store, "KNOWN_FOLDERS", 100)
     few, many = (peak_of_folders(str(tmp_path), n) for n in (200, 2000))
     # All folders would take 500 kB more.
     assert many - few < 3 * 10**5
@@ -33,7 +33,7 @@ def test_memory_does_not_grow_with_the_folders(tmp_path, monkeypatch) -> None:
 
 @pytest.mark.parametrize("follows", [True, False])
 def test_another_process_gets_nothing_of_what_was_read(tmp_path, follows) -> None:
-    source = FolderSource(str(tmp_path), follows_links=follows)
+    source = FolderStore(str(tmp_path), follows_links=follows)
     before = pickle.dumps(source)
     for i in range(100):
         (tmp_path / f"{i}").mkdir()
@@ -50,7 +50,7 @@ def test_another_process_follows_no_link_either(tmp_path) -> None:
         (tmp_path / "a/0").symlink_to(tmp_path / "secret")
     except OSError:
         pytest.skip("links need rights on Windows")
-    source = FolderSource(str(tmp_path / "a"), follows_links=False)
+    source = FolderStore(str(tmp_path / "a"), follows_links=False)
     for each in (source, pickle.loads(pickle.dumps(source))):
         with pytest.raises(UnsupportedError):
             each.get("0")

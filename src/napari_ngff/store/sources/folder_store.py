@@ -10,7 +10,8 @@ from typing_extensions import override
 
 from napari_ngff.errors import AccessError, CorruptDataError, UnsupportedError
 from napari_ngff.store.limits import check_document_size
-from napari_ngff.store.sources.source import Blob, Revision, Source, Traits
+from napari_ngff.store.sources.blob import Blob, Revision, Traits
+from napari_ngff.store.store import Store
 
 OPEN_FLAGS = (
     os.O_RDONLY
@@ -24,7 +25,7 @@ KNOWN_FOLDERS = 4096
 """Most folders of which is kept where they really are: an image may have millions."""
 
 
-class FolderSource(Source):
+class FolderStore(Store):
     """Read the objects below `root`.
 
     Parameters
@@ -43,7 +44,7 @@ class FolderSource(Source):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Another process finds out itself where folders are.
-        return FolderSource, (self.root, self._follows_links)
+        return FolderStore, (self.root, self._follows_links)
 
     @property
     @override

@@ -1,4 +1,7 @@
-"""The interface through which all hierarchies are changed.
+"""The interface through which all hierarchies are read and changed.
+
+A *key* is the path of an object relative to the hierarchy's root, with ``/`` and no
+leading slash, such as ``"A/1/0/zarr.json"``.
 
 Objects that are put wait until `Transaction.commit` saves them; `Transaction.source`
 reads them already. Each object is either old or new, and no document is saved before
@@ -9,20 +12,137 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from napari_ngff.errors import ConflictError
-from napari_ngff.store.sources.source import Blob
+from napari_ngff.errors import ConflictError, OMEZarrError
+from napari_ngff.store.sources.blob import Blob, Traits
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from napari_ngff.metadata.model import Problem
     from napari_ngff.store.compression import Buffer
-    from napari_ngff.store.sources.source import Revision, Source
+    from napari_ngff.store.sources.blob import Revision
+
+
+class Store(ABC):
+    """The objects of one hierarchy; safe to use from several threads at once."""
+
+    traits = Traits()
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Path or URL of the root for messages, without a trailing slash."""
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Problems of the container itself (an archive's order or comment)."""
+        return ()
+
+    def check_container(self, stated: str | None) -> Iterable[Problem]:
+        """Compare the container with its rules; list `problems`, and others.
+
+        Parameters
+        ----------
+        stated
+            Version that the metadata of the root group state.
+        """
+        return self.problems
+
+    def find_file(self, before: Revision | None) -> Revision | None:
+        """Return the revision of the file that holds all objects; None without one.
+
+        Parameters
+        ----------
+        before
+            What was returned when it was opened; a server is asked whether it still has
+            that one. None for the first call.
+
+        Raises
+        ------
+        FileChangedError
+            Where a server has another one now.
+        """
+
+    def explain_missing(self, path: str) -> OMEZarrError | None:
+        """Explain that a folder has no document of zarr; None where it may be so."""
+
+    def close(self) -> None:
+        """Close what is open; also done when the object is no longer used."""
+
+    @abstractmethod
+    def read(
+        self, key: str, start: int | None = None, length: int | None = None
+    ) -> Blob | None:
+        """Read an object, or a part of it, and its revision.
+
+        Parameters
+        ----------
+        key
+            Of the object.
+        start
+            First byte; negative counts from the object's end; None for all of it.
+        length
+            Number of bytes from `start`, or None for the rest.
+
+        Returns
+        -------
+        Blob or None
+            None where there is no such object.
+
+        Raises
+        ------
+        AccessError
+            Where the system or the server refuses.
+        CorruptDataError
+            Where the container is damaged at this object.
+        UnsupportedError
+            Where it is encrypted, or compressed in a way that is not known.
+        OSError
+            Where reading fails in any other way.
+        """
+
+    def get(
+        self, key: str, start: int | None = None, length: int | None = None
+    ) -> bytes | None:
+        """Read the bytes of an object, or of a part of it; see `read`."""
+        blob = self.read(key, start, length)
+        return None if blob is None else blob.data
+
+    @abstractmethod
+    def find_revision(self, key: str) -> Revision | None:
+        """Return the revision that an object has now.
+
+        None where there is no such object, and where it would take a request or the
+        source knows no revisions: then its objects count as unchanged while it is open.
+        """
+
+    def ask_revision(self, key: str) -> Revision | None:
+        """Return the revision that an object has now, also if it takes a request."""
+        return self.find_revision(key)
+
+    @abstractmethod
+    def list_names(self, prefix: str) -> tuple[str, ...] | None:
+        """Names directly below `prefix` ("" for the root), sorted.
+
+        None where the source cannot be listed (plain HTTP).
+        """
+
+    def list_keys(self, prefix: str) -> Iterable[str]:
+        """List the keys of all objects below a folder, at any depth."""
+        for name in self.list_names(prefix) or ():
+            key = f"{prefix}/{name}" if prefix else name
+            # A name with names below it is a folder; there is no other way to ask.
+            if self.list_names(key):
+                yield from self.list_keys(key)
+            else:
+                yield key
+
 
 Content = TypeVar("Content")
 
@@ -138,7 +258,7 @@ class Transaction(ABC):
 
     @property
     @abstractmethod
-    def source(self) -> Source:
+    def source(self) -> Store:
         """The hierarchy, with the objects that wait."""
 
     @property

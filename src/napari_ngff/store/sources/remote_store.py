@@ -30,6 +30,7 @@ from napari_ngff.store.limits import (
     documents_beside,
     is_document,
 )
+from napari_ngff.store.sources.blob import Blob, Revision, Traits
 from napari_ngff.store.sources.file_part import (
     FilePart,
     FileVersion,
@@ -60,7 +61,7 @@ from napari_ngff.store.sources.server_logins import (
     note_refusal,
     server_of,
 )
-from napari_ngff.store.sources.source import Blob, Revision, Source, Traits
+from napari_ngff.store.store import Store
 from napari_ngff.store.threads import MOST, ask_pool
 
 NOT_FOUND = "The server answered 404 Not Found for {}."
@@ -145,7 +146,7 @@ _current = threading.local()
 """Its ``scope`` is the `ReadScope` that is active in a thread."""
 
 
-class RemoteSource(Source):
+class RemoteStore(Store):
     """Read the objects below an address of HTTP, or in a bucket.
 
     A login (``me:secret@``) and a query (``?token=...``, a signed prefix) go with every
@@ -521,7 +522,7 @@ class RemoteSource(Source):
 
     @override
     def find_revision(self, key: str) -> None:
-        """Return None: it would take a request; see `Source.find_revision`."""
+        """Return None: it would take a request; see `Store.find_revision`."""
 
     def ask_revision(self, key: str) -> Revision | None:
         """Ask the server for the revision of an object, by one request.
@@ -563,8 +564,8 @@ class RemoteSource(Source):
         raise failure
 
 
-def _restore_source(name: str, secrets: AddressSecrets) -> RemoteSource:
+def _restore_source(name: str, secrets: AddressSecrets) -> RemoteStore:
     """Make a source again, in another process."""
-    source = RemoteSource(secrets.complete_address(name), dict(secrets.options))
+    source = RemoteStore(secrets.complete_address(name), dict(secrets.options))
     source.own_secrets = secrets  # the token is no part of an address
     return source

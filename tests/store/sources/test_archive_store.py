@@ -25,8 +25,8 @@ from napari_ngff.errors import (
 )
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.sources import zip_directory as zip_format
-from napari_ngff.store.sources.source import Source
-from napari_ngff.store.sources.zip_source import ZipSource, open_zip
+from napari_ngff.store.sources.archive_store import ArchiveStore, open_zip
+from napari_ngff.store.store import Store
 
 GROUP = b'{"zarr_format": 3, "node_type": "group", "attributes": {}}'
 COMMENT = b'{"ome": {"version": "0.5"}}'
@@ -57,7 +57,7 @@ def codes(source):
 @pytest.mark.parametrize("comment", [b"", COMMENT, b"x" * 65535])
 def test_objects_and_parts_of_them(tmp_path, method, zip64, comment):
     source = open_zip(make_zip(tmp_path / "a.ozx", usual(), method, comment, zip64))
-    assert isinstance(source, Source)
+    assert isinstance(source, Store)
     assert source.name == str(tmp_path / "a.ozx")
     assert source.traits.at_once == os.cpu_count()
     for name, data in usual().items():
@@ -83,7 +83,7 @@ def test_names(tmp_path):
     with zipfile.ZipFile(path, "w") as archive:
         for name, data in entries.items():
             archive.writestr(name, data)
-    source = ZipSource(path)
+    source = ArchiveStore(path)
     assert source.list_names("") == ("a", "a-b", "a0", "b", "zarr.json", "é")
     assert source.list_names("a") == source.list_names("a/") == ("x", "y")
     assert source.list_names("a/y") == ("z",)
@@ -107,7 +107,7 @@ def test_names_are_those_of_the_folders(tmp_path_factory, parts):
     keys = {"/".join(p) for p in parts}
     path = tmp_path_factory.mktemp("zip") / "a.zip"
     make_zip(path, dict.fromkeys(keys, b"x"))
-    source = ZipSource(path)
+    source = ArchiveStore(path)
     for prefix in ("", "a", "a/b", "a.b", "0"):
         base = f"{prefix}/" if prefix else ""
         below = {k[len(base) :].split("/")[0] for k in keys if k.startswith(base)}
@@ -396,14 +396,14 @@ def test_flipped_bytes_raise_our_errors_or_nothing(tmp_path_factory, at, value):
 
 def test_closing(tmp_path):
     path = make_zip(tmp_path / "a.ozx", usual())
-    with_handle = ZipSource(path)
+    with_handle = ArchiveStore(path)
     handle = with_handle.archive.file._handle
     with_handle.close()
     with_handle.close()
     assert handle.closed
     with pytest.raises(ValueError, match="closed"):
         with_handle.get("0/c/0")
-    dropped = ZipSource(path)
+    dropped = ArchiveStore(path)
     handle = dropped.archive.file._handle
     del dropped
     gc.collect()
@@ -411,7 +411,7 @@ def test_closing(tmp_path):
     if Path("/proc/self/fd").exists():
         path.write_bytes(b"no zip")
         with pytest.raises(CorruptDataError) as failure:
-            ZipSource(path)
+            ArchiveStore(path)
         # The error holds the half-made archive: nothing else closes its file.
         assert failure.value.__traceback__ is not None
         assert str(path) not in list_open_files()

@@ -16,9 +16,9 @@ from napari_ngff.errors import (
     may_pass,
 )
 from napari_ngff.store.arrays.chunked_array import open_array
-from napari_ngff.store.sources import remote_source as remote
+from napari_ngff.store.sources import remote_store as remote
 from napari_ngff.store.sources import server_access
-from napari_ngff.store.sources.remote_source import RemoteSource
+from napari_ngff.store.sources.remote_store import RemoteStore
 from patience import until
 from plates import write_array
 from unreliable import BUSY, DRIP, DROP, ENDLESS, ENDLESS_DRIP, FLOOD, HANG, OK, serving
@@ -39,7 +39,7 @@ def server(tmp_path, monkeypatch):
 
 @pytest.fixture
 def source(server):
-    return RemoteSource(f"{server.address}/a.zarr")
+    return RemoteStore(f"{server.address}/a.zarr")
 
 
 @pytest.mark.parametrize("failure", [BUSY, 429, DROP])
@@ -78,14 +78,14 @@ def test_no_answer_is_reported_after_a_while(server, monkeypatch):
     monkeypatch.setattr(remote, "TIMEOUT", 0.2)
     server.answer = lambda path: HANG
     with pytest.raises(ServerError, match=r"no answer within 0\.2 seconds"):
-        RemoteSource(f"{server.address}/a.zarr").get("thing")
+        RemoteStore(f"{server.address}/a.zarr").get("thing")
     assert len(server.asked) == 1
 
 
 def test_what_comes_slowly_is_waited_for(server, monkeypatch):
     monkeypatch.setattr(remote, "TIMEOUT", 0.5)
     server.answer = lambda path: DRIP
-    assert RemoteSource(f"{server.address}/a.zarr").get("thing") == b"." * 8
+    assert RemoteStore(f"{server.address}/a.zarr").get("thing") == b"." * 8
 
 
 GIVEN_UP = r"complete after 0\.5 s|Got more than|[Cc]hunk"
@@ -141,7 +141,7 @@ def test_of_a_server_without_ranges_no_more_is_read_than_asked(server, source):
 
 def test_a_server_that_is_not_there(server):
     with pytest.raises(ServerError, match=r"127\.0\.0\.1:1"):
-        RemoteSource("http://127.0.0.1:1/a.zarr").get("thing")
+        RemoteStore("http://127.0.0.1:1/a.zarr").get("thing")
 
 
 def test_stopping_ends_what_waits_for_a_server(server, source):

@@ -27,14 +27,15 @@ from napari_ngff.store.limits import (
     parse_json,
 )
 from napari_ngff.store.lru_cache import ByteCache
+from napari_ngff.store.sources.blob import Blob, Revision, Traits
 from napari_ngff.store.sources.remote_file import RemoteFile
-from napari_ngff.store.sources.source import Blob, Revision, Source, Traits
 from napari_ngff.store.sources.zip_directory import (
     DEFLATED,
     EMBEDDED,
     LOCATOR_SIGNATURE,
     ZipArchive,
 )
+from napari_ngff.store.store import Store
 
 TAIL = 65535 + 22 + 20
 """Bytes at most from the locator of the ZIP64 directory to the end of a file."""
@@ -42,8 +43,8 @@ TAIL = 65535 + 22 + 20
 VERIFIED = (".json", ".zattrs", ".zgroup", ".zarray", ".zmetadata")
 
 
-class ZipSource(Source):
-    """The objects of a hierarchy inside a zip archive; see `Source`.
+class ArchiveStore(Store):
+    """The objects of a hierarchy inside a zip archive; see `Store`.
 
     The checksum is verified for metadata and for deflated entries, not for stored
     chunks: they would take a sixth longer to read, a part of a shard has no checksum of
@@ -83,10 +84,10 @@ class ZipSource(Source):
             _opened.add(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ZipSource, (self._remote or self.path, self.root)
+        return ArchiveStore, (self._remote or self.path, self.root)
 
     def __repr__(self) -> str:
-        return f"ZipSource({self.path!r}, {self.root!r})"
+        return f"ArchiveStore({self.path!r}, {self.root!r})"
 
     @property
     @override
@@ -263,7 +264,7 @@ class ZipSource(Source):
             position += 1
 
 
-def open_zip(file: str | os.PathLike[str] | RemoteFile) -> ZipSource:
+def open_zip(file: str | os.PathLike[str] | RemoteFile) -> ArchiveStore:
     """Open an archive at the root of its hierarchy, nested in a folder or not.
 
     Raises
@@ -271,9 +272,9 @@ def open_zip(file: str | os.PathLike[str] | RemoteFile) -> ZipSource:
     NotOMEZarrError
         Where no hierarchy is inside, or several are.
     NodeNotFoundError, AccessError, CorruptDataError, UnsupportedError
-        As `ZipSource`.
+        As `ArchiveStore`.
     """
-    source = ZipSource(file)
+    source = ArchiveStore(file)
     try:
         source.root = source.find_root()
     except NotOMEZarrError:
@@ -283,11 +284,11 @@ def open_zip(file: str | os.PathLike[str] | RemoteFile) -> ZipSource:
 
 
 # A save replaces the file: every source of this process then has to open the new one.
-_opened: weakref.WeakSet[ZipSource] = weakref.WeakSet()
+_opened: weakref.WeakSet[ArchiveStore] = weakref.WeakSet()
 _listing = threading.Lock()
 
 
-def list_open_sources(path: str) -> list[ZipSource]:
+def list_open_sources(path: str) -> list[ArchiveStore]:
     """List the sources of this process that read the archive at a resolved path."""
     with _listing:
         sources = list(_opened)
@@ -371,14 +372,14 @@ def json_first(archive: ZipArchive, root: str) -> bool:
 
 
 def clip_range(start: int, length: int | None, size: int) -> slice:
-    """Return the bytes that `Source.read` is to read of an object of `size`."""
+    """Return the bytes that `Store.read` is to read of an object of `size`."""
     low = min(start, size) if start >= 0 else max(0, size + start)
     high = size if length is None else min(size, low + length)
     return slice(low, max(low, high))
 
 
-def check_archive(source: ZipSource, stated: str | None) -> Iterator[Problem]:
-    """Compare an archive with RFC-9; see `Source.check_container`."""
+def check_archive(source: ArchiveStore, stated: str | None) -> Iterator[Problem]:
+    """Compare an archive with RFC-9; see `Store.check_container`."""
     yield from source.problems
     # One byte, to learn whether it exists. RFC-9 allows Zarr v3 only, so `.zgroup` does
     # not count.
@@ -418,7 +419,7 @@ def check_archive(source: ZipSource, stated: str | None) -> Iterator[Problem]:
         yield Problem("ozx-version-differs", Severity.WARNING, "", text, consequence)
 
 
-def _check_entries(source: ZipSource) -> Iterator[Problem]:
+def _check_entries(source: ArchiveStore) -> Iterator[Problem]:
     """Report what an archive has beside its one hierarchy."""
     names = [name.decode(errors="replace") for name in source.archive.names]
     # The first one stands for all: a list of them would say no more.
