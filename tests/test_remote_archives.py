@@ -19,7 +19,6 @@ from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.store.sources import remote_store
 from napari_ngff.store.sources.read_ahead import ReadLog
-from napari_ngff.store.write.begin import why_not_written
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from plates import pixels, write_image, write_plate
 from range_server import serving_ranges
@@ -128,7 +127,7 @@ def test_labels_go_into_a_sidecar(image, tmp_path, monkeypatch):
         "napari_ngff.labels.places.sidecar.sidecar_folder", lambda: tmp_path / "side"
     )
     node = open_node(image)
-    assert "cannot be written in place" in why_not_written(node.location.source)
+    assert "cannot be written in place" in node.location.source.why_not_written()
     assert "cannot be written in place" in why_elsewhere(node)
     place = choose_location(node, None)
     assert place.image == image

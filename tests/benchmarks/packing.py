@@ -127,14 +127,13 @@ def unpacking(data: Path, rounds: int, kibibytes: str, megabytes: str) -> Values
 def resaving(data: Path, rounds: int, kibibytes: str, megabytes: str) -> Values:
     """Change one chunk of an archive; copy the archive. Until all is on the disk."""
     from napari_ngff.store.sources.archive_store import ArchiveStore
-    from napari_ngff.store.write.begin import begin_transaction
     from napari_ngff.store.write.zip_packing import pack_hierarchy
 
     name = f"packed-{kibibytes}-{megabytes}"
     folder = write_folder(data / name, int(kibibytes), int(megabytes))
     file, copy, nothing = data / f"{name}.ozx", data / "copy.ozx", data / "nothing"
     pack_hierarchy(folder, file, overwrite=True)
-    transaction = begin_transaction(ArchiveStore(file))
+    transaction = ArchiveStore(file).begin()
 
     def save() -> None:
         nothing.touch()

@@ -13,7 +13,7 @@ from napari_ngff.labels.label_metadata import read_label_info, write_label_info
 from napari_ngff.labels.places.label_location import location_inside
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.store.write.folder_transaction import FolderTransaction
+from napari_ngff.store.sources.folder_store import FolderTransaction
 from napari_ngff.viewer.samples import write_image
 
 COUNT = 24

@@ -273,18 +273,18 @@ def test_two_writers_of_one_label_lose_nothing(label):
 
 
 def test_failure_of_the_disk_leaves_the_rest_to_be_saved(label, monkeypatch):
-    from napari_ngff.store.write import folder_transaction
+    from napari_ngff.store.sources import folder_store
 
     writer = open_writer(label, 4)
     add(writer, blob((0, 0), (50, 70), 7))
-    write, count = folder_transaction.write_aside, iter(range(1000))
+    write, count = folder_store.write_aside, iter(range(1000))
 
     def full(*given, **named):
         if next(count) > 6:
             raise OSError(28, "No space left on device")
         return write(*given, **named)
 
-    monkeypatch.setattr(folder_transaction, "write_aside", full)
+    monkeypatch.setattr(folder_store, "write_aside", full)
     with pytest.raises(OSError, match="No space left"):
         writer.save()
     assert writer.has_unsaved

@@ -46,7 +46,6 @@ from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.sources.archive_store import ArchiveStore
 from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.store.sources.remote_store import RemoteStore
-from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.writer_token import remove_left
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from saving import describe, edit, levels_of, write_group, write_image, write_levels
@@ -100,7 +99,7 @@ class Place:
 
     def recover(self, path: str) -> None:
         """Begin to write there, as whoever does next."""
-        begin_transaction(self.source).recover(path)
+        self.source.begin().recover(path)
 
 
 @dataclass(frozen=True)
@@ -250,7 +249,7 @@ def recover_removed(place):
     place.recover("labels/mine")
     sidecar = sidecar_of(place)
     if os.path.exists(sidecar):
-        begin_transaction(FolderStore(sidecar)).recover("nuclei")
+        FolderStore(sidecar).begin().recover("nuclei")
     recover_files(place)
 
 
@@ -285,7 +284,7 @@ def copy_to_sidecar(place):
 
 
 def recover_sidecar(place, path="nuclei"):
-    begin_transaction(sidecar_location(place.node()).source).recover(path)
+    sidecar_location(place.node()).source.begin().recover(path)
     recover_files(place)
 
 
@@ -296,14 +295,14 @@ def new_in_sidecar(place):
 
 def recover_other_sidecar(place):
     home = sidecar_location(place.node(), place.files / "mine")
-    begin_transaction(home.source).recover("mine")
-    begin_transaction(FolderStore(str(place.files / "mine"))).recover("")
+    home.source.begin().recover("mine")
+    FolderStore(str(place.files / "mine")).begin().recover("")
 
 
 def widen_type(place):
     source = place.source
     arrays = [open_array(source, f"labels/nuclei/{i}") for i in range(3)]
-    transaction = begin_transaction(source)
+    transaction = source.begin()
     retype_arrays(arrays, np.dtype("u4"), transaction)
     transaction.commit()
 
@@ -398,7 +397,7 @@ def state_field(place):
 
 def recover_files(place):
     """Write beside the image again."""
-    begin_transaction(FolderStore(str(place.files))).recover("")
+    FolderStore(str(place.files)).begin().recover("")
 
 
 def recover_states(place):

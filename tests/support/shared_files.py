@@ -35,7 +35,6 @@ from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.sources.blob import Revision
 from napari_ngff.store.sources.server_logins import keep_login, kept_login, make_login
 from napari_ngff.store.write import file_lock
-from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.viewer.annotations.file_annotation import write_file
 from napari_ngff.viewer.annotations.file_journal import (
     FileJournal,
@@ -176,7 +175,7 @@ class Lists(SharedFile):
 
     def change(self, name):
         home = choose_location(open_node(self.folder / "image.zarr"), None)
-        transaction = begin_transaction(home.source)
+        transaction = home.source.begin()
         change_list(transaction, home, lambda listed: join_names(listed, name))
         transaction.commit()
 

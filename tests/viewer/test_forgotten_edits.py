@@ -9,8 +9,8 @@ from napari.components import ViewerModel
 from journals import journals_of
 from napari_ngff.labels.journal import Journal, find_journals, read_journal
 from napari_ngff.plugin import get_reader
+from napari_ngff.store.sources.folder_store import FolderTransaction
 from napari_ngff.store.write import append_log
-from napari_ngff.store.write.folder_transaction import FolderTransaction
 from napari_ngff.store.write.replace_file import write_aside
 from napari_ngff.store.write.writer_token import new_token
 from napari_ngff.viewer.browsing.recovery import discard_journal

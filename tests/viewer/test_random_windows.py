@@ -19,7 +19,7 @@ from napari.components import ViewerModel
 
 from journals import discard_edits, journals_of
 from napari_ngff.plugin import get_reader
-from napari_ngff.store.write import folder_transaction
+from napari_ngff.store.sources import folder_store
 from napari_ngff.viewer.browsing.recovery import open_journal
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.samples import write_image
@@ -113,7 +113,7 @@ class Window:
     def fail(self, choices):
         """Save while the disk is full, maybe after some objects."""
         written = itertools.count()
-        most, write = choices.randrange(3), folder_transaction.write_aside
+        most, write = choices.randrange(3), folder_store.write_aside
 
         def write_some(*arguments, **keywords):
             if next(written) >= most:
@@ -121,7 +121,7 @@ class Window:
             return write(*arguments, **keywords)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(folder_transaction, "write_aside", write_some)
+            patch.setattr(folder_store, "write_aside", write_some)
             self.save()
 
     def restart(self):

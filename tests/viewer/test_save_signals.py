@@ -8,7 +8,7 @@ import pytest
 from napari.components import ViewerModel
 
 from napari_ngff.plugin import get_reader
-from napari_ngff.store.write import folder_transaction
+from napari_ngff.store.sources import folder_store
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.services.window import Window
@@ -59,7 +59,7 @@ def test_a_save_that_fails_says_so_once(layer, heard, reported, monkeypatch):
     layer.paint((0, 20, 20), 77)
     heard.clear()
     with monkeypatch.context() as patch:
-        patch.setattr(folder_transaction, "write_aside", full)
+        patch.setattr(folder_store, "write_aside", full)
         layer.saver.save()
     assert heard == [("failed", False)]
     layer.saver.save()

@@ -14,7 +14,7 @@ from napari_ngff.labels.saving import retype_array
 from napari_ngff.labels.shapes import Everywhere
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.store.write import folder_transaction
+from napari_ngff.store.sources import folder_store
 from napari_ngff.viewer.browsing.recovery import discard_journal, open_journal
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.new_labels import new_labels
@@ -337,7 +337,7 @@ def test_after_a_full_disk_what_another_window_saved_is_a_conflict(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(folder_transaction, "write_aside", write_nothing)
+        patch.setattr(folder_store, "write_aside", write_nothing)
         assert not mine.saver.save_now()
     other = opened(folder)
     other.data_setitem(row(12), 5)

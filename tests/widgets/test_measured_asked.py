@@ -24,6 +24,7 @@ from mouse import press_save, pump, until
 from napari_ngff import open_node
 from napari_ngff.plate.tables.object_columns import read_feature_tables
 from napari_ngff.plugin import measure_labels, use_workers
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.viewer.annotations.table_annotation import WRITES as HINT
 from napari_ngff.viewer.annotations.table_annotation import list_tables
 from napari_ngff.viewer.browsing.table_offers import MeasureScope
@@ -160,10 +161,7 @@ def test_ctrl_s_saves_a_measured_table_into_its_image(
 def test_a_table_of_a_read_only_image_is_saved_as_a_file(
     viewer, layer, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(
-        "napari_ngff.viewer.annotations.table_annotation.why_not_written",
-        lambda *_: "read-only.",
-    )
+    monkeypatch.setattr(FolderStore, "why_not_written", lambda *_: "read-only.")
     measure(viewer, "Ctrl+S asks for a file: read-only.")
     user = Replies(SAVE)  # and then no file is named
     assert not close_window(viewer)

@@ -204,7 +204,7 @@ def test_failure_is_reported_with_its_reason(viewer, painted, folder, monkeypatc
     def full(path, *_, **__):
         raise OSError(28, "No space left on device", path)
 
-    monkeypatch.setattr("napari_ngff.store.write.folder_transaction.write_aside", full)
+    monkeypatch.setattr("napari_ngff.store.sources.folder_store.write_aside", full)
     assert not painted.saver.save_now()
     assert reported[0].startswith("Not saved: nuclei.\n")
     assert "No space left on device" in reported[0]

@@ -36,7 +36,6 @@ from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.pyramids.level_reduction import LevelReduction, Method
 from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid
 from napari_ngff.store.pyramids.pyramid_writer import place_coarse_level
-from napari_ngff.store.write.begin import begin_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,7 +103,7 @@ class NewLabels:
             Where the system refuses to write.
         """
         home, path = self.location, self.location.path_of(self.name)
-        transaction = begin_transaction(home.source)
+        transaction = home.source.begin()
         # `image-label` with `source` alone: what a label image needs at least.
         bare = LabelInfo(source=home.source_image(self.name))
         label = changed(info or bare, source=bare.source)
@@ -173,7 +172,7 @@ def create_labels(
         Where the system refuses to write.
     """
     home = home or location_inside(image)
-    transaction = begin_transaction(home.source)
+    transaction = home.source.begin()
     # Only this source reads what is put before it is committed.
     home = changed(home, source=transaction.source)
     shapes, chunks, multiscale = _plan_levels(

@@ -53,7 +53,6 @@ from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.pyramids.level_reduction import LevelReduction, Method
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.sources.read_ahead import ReadLog
-from napari_ngff.store.write.begin import begin_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -115,7 +114,7 @@ class LabelWriter:
             file_arrays = [file_array_of(level.source) for level in canvas.levels]
             files = [array for array, _ in file_arrays], file_arrays[0][1]
         self.arrays, self.order = tuple(files[0]), files[1]
-        self.transaction = begin_transaction(self.arrays[0].source)
+        self.transaction = self.arrays[0].source.begin()
         self.journal: Journal | None = None
         self._register = register
         # Notes in which revision each object was read: a save refuses what has another

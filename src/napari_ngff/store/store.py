@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from napari_ngff.errors import ConflictError, OMEZarrError
+from napari_ngff.errors import ConflictError, OMEZarrError, UnsupportedError
 from napari_ngff.store.sources.blob import Blob, Traits
 
 if TYPE_CHECKING:
@@ -74,6 +74,24 @@ class Store(ABC):
 
     def close(self) -> None:
         """Close what is open; also done when the object is no longer used."""
+
+    def why_not_written(self, path: str = "") -> str:
+        """Describe why a path cannot be changed in place; "" if it can."""
+        return f"{self.name} cannot be written in place."
+
+    def begin(self) -> Transaction:
+        """Begin a change; the same one in what a transaction reads by.
+
+        Raises
+        ------
+        UnsupportedError
+            Where it cannot be written.
+        """
+        raise UnsupportedError(
+            f"{self.name} cannot be written in place: it is not a folder, an archive"
+            " or a bucket that you may write into.",
+            remedy="Ask its owner for permission, or save a copy elsewhere.",
+        )
 
     @abstractmethod
     def read(

@@ -22,7 +22,6 @@ from napari_ngff.labels.places.copy_labels import copy_labels
 from napari_ngff.labels.places.listed_labels import delete_labels, rename_labels
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.sources.folder_store import FolderStore
-from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.viewer.annotations.object_class_table import (
     list_class_tables,
     read_class_table,
@@ -134,7 +133,7 @@ def test_what_a_process_that_ended_has_left_is_removed(tmp_path):
     folder = write_image(tmp_path / "cells.ome.zarr", shape=(48, 48))
     delete_labels(open_node(str(folder / "labels/nuclei")))  # and forget it
     assert list((folder / "labels").glob(".*aside"))
-    begin_transaction(FolderStore(str(folder))).recover("labels/nuclei")
+    FolderStore(str(folder)).begin().recover("labels/nuclei")
     assert not list((folder / "labels").glob(".*aside"))
     assert listed(folder) == ["cells"]
 

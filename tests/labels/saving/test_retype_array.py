@@ -12,7 +12,6 @@ from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.sources.archive_store import open_zip
 from napari_ngff.store.sources.folder_store import FolderStore
-from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 
 
@@ -27,7 +26,7 @@ def test_a_new_chunk_never_has_the_type_of_before(tmp_path, packed, changed):
         place = tmp_path / "a.ozx"
         pack_hierarchy(tmp_path / "a.ome.zarr", place)
     open_place = open_zip if packed else lambda path: FolderStore(str(path))
-    ours, others = (begin_transaction(open_place(place)) for _ in range(2))
+    ours, others = (open_place(place).begin() for _ in range(2))
 
     def paint(box, voxels):
         voxels[...] = 200
@@ -46,7 +45,7 @@ def test_a_new_chunk_never_has_the_type_of_before(tmp_path, packed, changed):
     assert now.dtype == "u2"
     assert not np.asarray(now).any()
     # Opened again, it is saved.
-    again = begin_transaction(open_place(place))
+    again = open_place(place).begin()
     writer = ArrayWriter(open_array(again.source, "0"), again)
     writer.update_cells((1, 1), {(1, 1)}, paint)
     again.commit()
@@ -69,7 +68,7 @@ def test_widened_voxels_stay_whatever_the_filters(tmp_path, options):
     )
     array[...] = values = np.arange(64).reshape(8, 8) * 2
     source = FolderStore(str(tmp_path))
-    transaction = begin_transaction(source)
+    transaction = source.begin()
     retype_array(open_array(source, "0"), np.dtype("u4"), transaction)
     transaction.commit()
     now = open_array(source, "0")

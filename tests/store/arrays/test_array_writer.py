@@ -21,10 +21,8 @@ from napari_ngff.errors import (
 )
 from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.store.arrays.chunked_array import open_array
-from napari_ngff.store.sources.folder_store import FolderStore
+from napari_ngff.store.sources.folder_store import FolderStore, FolderTransaction
 from napari_ngff.store.write import replace_file
-from napari_ngff.store.write.begin import begin_transaction
-from napari_ngff.store.write.folder_transaction import FolderTransaction
 from napari_ngff.store.write.replace_file import write_aside
 from napari_ngff.store.write.writer_token import SUFFIX
 
@@ -39,7 +37,7 @@ class SavingWriter(ArrayWriter):
 
 
 def written(array):
-    return SavingWriter(array, begin_transaction(array.source))
+    return SavingWriter(array, array.source.begin())
 
 
 DTYPES = ["bool", "u1", "i2", "u4", "i8", "f4"]

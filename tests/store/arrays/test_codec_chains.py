@@ -21,8 +21,7 @@ from zarr.codecs import (
 from napari_ngff.errors import ChunkError, CorruptDataError
 from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.store.arrays.chunked_array import open_array
-from napari_ngff.store.sources.folder_store import FolderStore
-from napari_ngff.store.write.folder_transaction import FolderTransaction
+from napari_ngff.store.sources.folder_store import FolderStore, FolderTransaction
 
 SHAPE, CHUNKS, SHARDS = (7, 11, 9), (3, 4, 5), (6, 8, 10)
 

@@ -8,7 +8,7 @@ import pytest
 import zarr
 
 from napari_ngff.store.hierarchy.consolidated import update_copies
-from napari_ngff.store.write.folder_transaction import FolderTransaction
+from napari_ngff.store.sources.folder_store import FolderTransaction
 
 
 @pytest.fixture(params=[2, 3])

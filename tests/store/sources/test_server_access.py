@@ -13,7 +13,6 @@ from napari_ngff.store.hierarchy.node import OpenedGroups
 from napari_ngff.store.sources import object_store
 from napari_ngff.store.sources.remote_store import RemoteStore
 from napari_ngff.store.sources.server_logins import make_login, set_login
-from napari_ngff.store.write.begin import begin_transaction, why_not_written
 from plates import pixels, write_image
 
 KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
@@ -64,7 +63,7 @@ def were_signed(buckets, bucket=""):
 def test_a_public_bucket_needs_no_credentials(no_keys, buckets):
     source = open_node(FILES[True]).location.source
     assert set(were_signed(buckets)) == {False}
-    assert "cannot be written" in why_not_written(source)
+    assert "cannot be written" in source.why_not_written()
     assert source.fetch_part("zarr.json", 0, 5).data == source.get("zarr.json")[:5]
 
 
@@ -90,7 +89,7 @@ def test_a_public_bucket_is_written_with_credentials(buckets):
     source = open_node(FILES[True]).location.source
     assert set(were_signed(buckets)) == {False}
     assert source.ask_writable().result()
-    transaction = begin_transaction(source)
+    transaction = source.begin()
     transaction.put("mine/c/0", b"chunk")
     assert transaction.commit()
     # The new object has not been made public.

@@ -20,10 +20,8 @@ from napari_ngff.errors import (
     NodeNotFoundError,
     UnsupportedError,
 )
-from napari_ngff.store.sources.archive_store import ArchiveStore
-from napari_ngff.store.write import archive_transaction as rewriting
-from napari_ngff.store.write.archive_transaction import ArchiveTransaction
-from napari_ngff.store.write.begin import begin_transaction
+from napari_ngff.store.sources.archive_store import ArchiveStore, ArchiveTransaction
+from napari_ngff.store.write import rewrite_archive as rewriting
 from napari_ngff.store.write.writer_token import SUFFIX
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 
@@ -62,7 +60,7 @@ def path(tmp_path):
 def test_what_is_put_waits_and_is_seen_by_those_who_write(path):
     before = path.read_bytes()
     source = ArchiveStore(path)
-    transaction = begin_transaction(source)
+    transaction = source.begin()
     transaction.put("0/c/0", b"new")
     transaction.put("labels/zarr.json", b"{}")
     transaction.delete("0/c/1")
@@ -83,7 +81,7 @@ def test_commit_changes_what_was_put_and_nothing_else(tmp_path, method):
     path = write_zip(tmp_path / "a.ozx", method=method)
     old = content(path)
     source, other = ArchiveStore(path), ArchiveStore(path)
-    transaction = begin_transaction(source)
+    transaction = source.begin()
     transaction.put("0/c/0", b"new")
     transaction.put("0/c/2", b"more")
     transaction.delete("0/c/1")
@@ -114,7 +112,7 @@ def deflated(path, more):
 
 
 def change_one(path):
-    transaction = begin_transaction(ArchiveStore(path))
+    transaction = ArchiveStore(path).begin()
     transaction.put("0/c/5", b"new")
     assert transaction.commit()
 
@@ -165,7 +163,7 @@ def test_a_damaged_deflated_entry_is_copied_as_it_is(tmp_path, damage):
 
 
 def test_the_bytes_follow_rfc_9(path):
-    transaction = begin_transaction(ArchiveStore(path))
+    transaction = ArchiveStore(path).begin()
     transaction.put("labels/zarr.json", b"{}")
     transaction.put("0/c/0", b"new")
     transaction.commit()
@@ -206,7 +204,7 @@ def test_the_bytes_follow_rfc_9(path):
 )
 def test_what_else_the_comment_states_is_kept(tmp_path, comment, version, kept):
     path = write_zip(tmp_path / "a.ozx", comment=comment, version=version)
-    transaction = begin_transaction(ArchiveStore(path))
+    transaction = ArchiveStore(path).begin()
     transaction.delete("0/c/0")
     transaction.commit()
     found = json.loads(ArchiveStore(path).comment)
@@ -218,7 +216,7 @@ def test_what_else_the_comment_states_is_kept(tmp_path, comment, version, kept):
 
 def test_a_comment_that_is_no_json_is_kept(tmp_path):
     path = write_zip(tmp_path / "a.ozx", comment=b"of Tuesday")
-    transaction = begin_transaction(ArchiveStore(path))
+    transaction = ArchiveStore(path).begin()
     transaction.delete("0/c/0")
     transaction.commit()
     assert ArchiveStore(path).comment == b"of Tuesday"
@@ -226,7 +224,7 @@ def test_a_comment_that_is_no_json_is_kept(tmp_path):
 
 def test_a_nested_root_stays_where_it_is(tmp_path):
     path = write_zip(tmp_path / "a.zip", root="image")
-    transaction = begin_transaction(ArchiveStore(path, "image"))
+    transaction = ArchiveStore(path, "image").begin()
     transaction.put("0/c/0", b"new")
     transaction.put("0/c/2", b"more")
     assert transaction.source.list_names("0/c") == ("0", "1", "2")
@@ -246,7 +244,7 @@ def test_dates_modes_and_names_are_kept(tmp_path):
         archive.writestr(entry, document())
         archive.writestr("Größe/0", b"x")
     path.chmod(0o640)
-    transaction = begin_transaction(ArchiveStore(path))
+    transaction = ArchiveStore(path).begin()
     transaction.put("ß", b"new")
     transaction.commit()
     with zipfile.ZipFile(path) as archive:
@@ -261,7 +259,7 @@ def test_dates_modes_and_names_are_kept(tmp_path):
 def test_a_link_leads_to_the_archive_that_is_written(tmp_path, path):
     link = tmp_path / "link.ozx"
     link.symlink_to(path)
-    transaction = begin_transaction(ArchiveStore(link))
+    transaction = ArchiveStore(link).begin()
     transaction.put("0/c/0", b"new")
     transaction.commit()
     assert link.is_symlink()
@@ -272,7 +270,7 @@ def test_reads_under_way_end_in_the_old_archive(path):
     source = ArchiveStore(path)
     old = source.archive
     entry = old.find_entry("0/c/0")
-    transaction = begin_transaction(source)
+    transaction = source.begin()
     transaction.put("0/c/0", b"new")
     transaction.commit()
     assert old.read("0/c/0", entry, verify=True) == b"a" * 70_000
@@ -293,7 +291,7 @@ def test_readers_go_on_while_it_is_written_again_and_again(path):
     readers = [threading.Thread(target=read) for _ in range(3)]
     for one in readers:
         one.start()
-    transaction = begin_transaction(source)
+    transaction = source.begin()
     for number in range(12):
         transaction.put("0/c/0", b"c" * 90_000 if number % 2 else b"b" * 50)
         transaction.commit()
@@ -305,11 +303,11 @@ def test_readers_go_on_while_it_is_written_again_and_again(path):
 
 def test_an_object_that_others_changed_is_refused_and_the_rest_is_kept(path):
     source = ArchiveStore(path)
-    transaction = begin_transaction(source)
+    transaction = source.begin()
     assert transaction.find_revision("0/c/0") is not None
     transaction.put("0/c/0", b"mine")
     transaction.put("0/c/2", b"mine")
-    other = begin_transaction(ArchiveStore(path))
+    other = ArchiveStore(path).begin()
     other.put("0/c/0", b"theirs")
     other.put("0/c/1", b"theirs")
     # As in another process: nothing tells `source`.
@@ -330,7 +328,7 @@ def test_an_object_that_others_changed_is_refused_and_the_rest_is_kept(path):
 
 def test_what_others_do_to_other_objects_is_kept(path):
     source = ArchiveStore(path)
-    transaction = begin_transaction(source)
+    transaction = source.begin()
     transaction.put("0/c/0", b"mine")
     with zipfile.ZipFile(path, "a") as archive:  # in place
         archive.writestr("0/c/7", b"theirs")
@@ -341,7 +339,7 @@ def test_what_others_do_to_other_objects_is_kept(path):
 
 def test_what_others_write_meanwhile_is_not_lost(path, monkeypatch):
     """The archive is replaced while the new one is being written."""
-    transaction = begin_transaction(ArchiveStore(path))
+    transaction = ArchiveStore(path).begin()
     transaction.put("0/c/0", b"mine")
 
     write, calls = rewriting.write_archive, []
@@ -362,7 +360,7 @@ def test_what_others_write_meanwhile_is_not_lost(path, monkeypatch):
 
 def test_two_sinks_in_threads_lose_nothing(path):
     def write(number):
-        transaction = begin_transaction(ArchiveStore(path))
+        transaction = ArchiveStore(path).begin()
         for step in range(5):
             transaction.put(f"{number}/c/{step}", f"{number} {step}".encode())
             transaction.commit()
@@ -380,7 +378,7 @@ def test_two_sinks_in_threads_lose_nothing(path):
 
 def test_a_stop_leaves_the_old_archive_and_what_waits(path):
     before = path.read_bytes()
-    transaction = begin_transaction(ArchiveStore(path))
+    transaction = ArchiveStore(path).begin()
     transaction.put("0/c/0", b"new")
     reported = []
 
@@ -399,7 +397,7 @@ def test_a_stop_leaves_the_old_archive_and_what_waits(path):
 
 def test_a_disk_without_room_says_how_much_is_needed(path, monkeypatch):
     before = path.read_bytes()
-    transaction = begin_transaction(ArchiveStore(path))
+    transaction = ArchiveStore(path).begin()
     transaction.put("0/c/0", b"new")
     usage = shutil.disk_usage(path.parent)._replace(free=1_000_000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
@@ -414,7 +412,7 @@ def test_a_disk_without_room_says_how_much_is_needed(path, monkeypatch):
 
 def test_an_error_of_the_disk_leaves_the_old_archive(path, monkeypatch):
     before = path.read_bytes()
-    transaction = begin_transaction(ArchiveStore(path))
+    transaction = ArchiveStore(path).begin()
     transaction.put("0/c/0", b"new")
 
     def broken(*args):
@@ -431,7 +429,7 @@ def test_an_error_of_the_disk_leaves_the_old_archive(path, monkeypatch):
 
 @pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOTSUP, errno.EACCES])
 def test_where_no_folder_can_be_flushed_a_save_is_done(path, monkeypatch, number):
-    transaction = begin_transaction(ArchiveStore(path))
+    transaction = ArchiveStore(path).begin()
     transaction.put("0/c/0", b"new")
     plain = os.fsync
 
@@ -448,7 +446,7 @@ def test_where_no_folder_can_be_flushed_a_save_is_done(path, monkeypatch, number
 
 def test_bytes_that_do_not_arrive_are_noticed(path, monkeypatch):
     before = path.read_bytes()
-    transaction = begin_transaction(ArchiveStore(path))
+    transaction = ArchiveStore(path).begin()
     transaction.put("0/c/0", b"new")
     from napari_ngff.store.write import zip_writer as archive_writer
 
@@ -464,7 +462,7 @@ def test_bytes_that_do_not_arrive_are_noticed(path, monkeypatch):
 
 
 def test_an_archive_that_is_gone_is_not_made_again(path):
-    transaction = begin_transaction(ArchiveStore(path))
+    transaction = ArchiveStore(path).begin()
     transaction.put("0/c/0", b"new")
     path.rename(path.with_name("b.ozx"))
     with pytest.raises(NodeNotFoundError, match=r"no file .*a\.ozx any more"):
@@ -476,7 +474,7 @@ def test_an_archive_that_is_gone_is_not_made_again(path):
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may do anything")
 def test_no_permission_says_so(path):
-    transaction = begin_transaction(ArchiveStore(path))
+    transaction = ArchiveStore(path).begin()
     transaction.put("0/c/0", b"new")
     path.parent.chmod(0o500)
     try:
@@ -491,7 +489,7 @@ def test_encrypted_entries_are_refused(path):
     at = data.index(b"0/c/1", data.index(b"PK\1\2")) - 46
     struct.pack_into("<H", data, at + 8, 1)
     path.write_bytes(data)
-    transaction = begin_transaction(ArchiveStore(path))
+    transaction = ArchiveStore(path).begin()
     transaction.put("0/c/0", b"new")
     with pytest.raises(UnsupportedError, match=r"0/c/1 .* is encrypted"):
         transaction.commit()
@@ -507,7 +505,7 @@ def test_litter_of_a_killed_writer_is_swept_and_that_of_another_is_not(path):
     for one in (litter, others, busy):
         one.write_bytes(b"half")
         os.utime(one, (1, 1))
-    transaction = begin_transaction(ArchiveStore(path))
+    transaction = ArchiveStore(path).begin()
     with busy.open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         transaction.remove_leftovers("")
@@ -520,7 +518,7 @@ def test_litter_of_a_killed_writer_is_swept_and_that_of_another_is_not(path):
 
 
 def test_replacing_a_folder(path):
-    transaction = begin_transaction(ArchiveStore(path))
+    transaction = ArchiveStore(path).begin()
     with transaction.replace_tree("0") as tree:
         transaction.put(f"{tree.key}/zarr.json", b"[]")
         transaction.put(f"{tree.key}/c/0", b"new")
@@ -544,7 +542,7 @@ def test_more_than_four_gibibytes(tmp_path):
         file.truncate(large)
     (first / "zz").write_bytes(b"behind")
     pack_hierarchy(first, path)
-    transaction = begin_transaction(ArchiveStore(path))
+    transaction = ArchiveStore(path).begin()
     transaction.put("0", b"new")
     assert transaction.commit()
     source = ArchiveStore(path)

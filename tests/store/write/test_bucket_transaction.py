@@ -36,7 +36,6 @@ from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.sources import remote_store, server_access
 from napari_ngff.store.sources.remote_store import RemoteStore
 from napari_ngff.store.write import new_objects
-from napari_ngff.store.write.begin import begin_transaction, why_not_written
 from napari_ngff.store.write.bucket_transaction import ObjectBucket
 from napari_ngff.store.write.new_objects import put_object
 from unreliable import DROP, Handler, serving
@@ -80,7 +79,7 @@ def image(files, tmp_path):
 
 @pytest.fixture
 def transaction(image):
-    return begin_transaction(RemoteStore(ADDRESS))
+    return RemoteStore(ADDRESS).begin()
 
 
 def stored(files, key):
@@ -104,7 +103,7 @@ def test_a_bucket_that_may_be_written_is_reported(image, files):
     for address, wanted in ((ADDRESS, ""), ("s3://nobody/a.zarr", "cannot be written")):
         source = RemoteStore(address)
         source.ask_writable().result()
-        assert wanted in why_not_written(source)
+        assert wanted in source.why_not_written()
     assert not files.exists("nobody")
 
 
@@ -125,20 +124,20 @@ def test_a_server_that_is_busy_makes_no_bucket_read_only(
     source = RemoteStore(ADDRESS)
     monkeypatch.setattr(remote_store, "PAUSES", ())
     monkeypatch.setattr(files, "answer", lambda asked: status)
-    assert wanted in why_not_written(source)
-    assert bool(why_not_written(source)) is bool(wanted)
+    assert wanted in source.why_not_written()
+    assert bool(source.why_not_written()) is bool(wanted)
 
 
 def test_the_main_thread_waits_for_no_server(image, files, monkeypatch):
     answers, source = threading.Event(), RemoteStore("s3://nobody/a.zarr")
     monkeypatch.setattr(files, "answer", lambda asked: answers.wait(60) and None)
-    assert why_not_written(source) == ""
+    assert source.why_not_written() == ""
     assert not answers.is_set()
     with ThreadPoolExecutor() as pool:
-        reported = pool.submit(why_not_written, source)
+        reported = pool.submit(source.why_not_written)
         answers.set()
         assert "cannot be written" in reported.result()
-    assert "cannot be written" in why_not_written(source)
+    assert "cannot be written" in source.why_not_written()
 
 
 def test_what_waits_is_read_and_put_by_commit(transaction, files):
@@ -212,7 +211,7 @@ CALLS = {
 
 def test_a_dead_server_is_named_as_such(dead_server):
     source = RemoteStore(ADDRESS)
-    bucket = ObjectBucket(source)
+    bucket = ObjectBucket(source, source.call)
     for name, call in CALLS.items():
         with pytest.raises(OSError, match="the server cannot be reached") as failure:
             call(source, bucket)
@@ -226,7 +225,7 @@ def test_a_list_that_never_ends_is_given_up(silent_server):
     with pytest.raises(ServerError, match="not complete after"):
         source.list_names("labels")
     with pytest.raises(OSError, match="not complete after"):
-        ObjectBucket(source).list_keys("labels")
+        ObjectBucket(source, source.call).list_keys("labels")
 
 
 def test_objects_are_asked_about_at_the_same_time(transaction, monkeypatch):
@@ -251,7 +250,8 @@ def test_objects_are_asked_about_at_the_same_time(transaction, monkeypatch):
 
 
 def test_a_server_that_never_answers_ends_a_save(silent_server):
-    bucket = ObjectBucket(RemoteStore(ADDRESS))
+    source = RemoteStore(ADDRESS)
+    bucket = ObjectBucket(source, source.call)
     with pytest.raises(OSError, match="not complete after") as failure:
         bucket.put_object("labels/nuclei/0/c/0/0", b"pixels", None)
     assert failure.value.errno == errno.ETIMEDOUT
@@ -311,7 +311,7 @@ def test_labels_are_saved_as_into_a_folder(image, download):
 def test_a_changed_chunk_takes_two_requests(image, files):
     """It is read with its ETag, and put on the condition of that."""
     array = open_array(RemoteStore(f"{ADDRESS}"), "labels/nuclei/0")
-    writer = ArrayWriter(array, begin_transaction(RemoteStore(ADDRESS)))
+    writer = ArrayWriter(array, RemoteStore(ADDRESS).begin())
     files.asked.clear()
 
     def paint(box, voxels):
@@ -331,7 +331,7 @@ def test_a_changed_chunk_takes_two_requests(image, files):
 @pytest.mark.parametrize("is_gone", [True, False], ids=["gone", "of another type"])
 def test_an_array_that_was_replaced_gets_no_chunk(image, files, is_gone):
     array = open_array(RemoteStore(ADDRESS), "labels/nuclei/0")
-    writer = ArrayWriter(array, begin_transaction(RemoteStore(ADDRESS)))
+    writer = ArrayWriter(array, RemoteStore(ADDRESS).begin())
 
     def paint(box, voxels):
         voxels[...] = 7
@@ -418,5 +418,5 @@ def test_labels_that_were_put_and_never_listed_are_taken_back(image, files, at):
     done = subprocess.run([sys.executable, "-c", code], check=False)
     assert done.returncode == -9
     assert "mine" not in open_node(ADDRESS).child("labels").metadata.labels
-    begin_transaction(RemoteStore(ADDRESS)).recover("labels/mine")
+    RemoteStore(ADDRESS).begin().recover("labels/mine")
     assert sorted(files.find("cells")) == before

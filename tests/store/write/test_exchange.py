@@ -4,9 +4,9 @@ import os
 
 import pytest
 
+from napari_ngff.store.sources.folder_store import FolderTransaction
 from napari_ngff.store.write import exchange as module
 from napari_ngff.store.write.exchange import exchange_paths, rename_to_free
-from napari_ngff.store.write.folder_transaction import FolderTransaction
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import threading
 import pytest
 
 from napari_ngff.errors import ConflictError
-from napari_ngff.store.write import folder_transaction as module
-from napari_ngff.store.write.folder_transaction import FolderTransaction
+from napari_ngff.store.sources import folder_store as module
+from napari_ngff.store.sources.folder_store import FolderTransaction
 
 
 @pytest.fixture

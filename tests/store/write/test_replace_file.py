@@ -8,8 +8,8 @@ import pytest
 
 from napari_ngff.errors import error_text
 from napari_ngff.store.sources.blob import Revision
+from napari_ngff.store.sources.folder_store import FolderTransaction
 from napari_ngff.store.write import replace_file as module
-from napari_ngff.store.write.folder_transaction import FolderTransaction
 from napari_ngff.store.write.fsync import flush_open_file
 from napari_ngff.store.write.replace_file import rename_over
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 
-from napari_ngff.store.write.folder_transaction import FolderTransaction
+from napari_ngff.store.sources.folder_store import FolderTransaction
 from napari_ngff.store.write.writer_token import is_left, new_token
 
 DIES = "from napari_ngff.store.write.writer_token import new_token; print(new_token())"

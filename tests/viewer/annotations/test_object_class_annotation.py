@@ -14,6 +14,7 @@ import pytest
 from napari_ngff.labels.object_classes import ObjectClass
 from napari_ngff.labels.places.listed_labels import delete_labels
 from napari_ngff.labels.saving.journal_records import EDITS, read_journal
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.viewer.annotations.object_class_annotation import (
     ObjectClassAnnotation,
     begin_classes,
@@ -423,8 +424,7 @@ def test_an_image_that_cannot_be_written_has_them_beside_it(
     # The table that the image has already is no place for the file.
     classify(opened(path, monkeypatch), 7, "flat").save()
     before = files_below(path)
-    module = "napari_ngff.plate.tables.feature_table"
-    monkeypatch.setattr(f"{module}.why_not_written", lambda *_: "read-only")
+    monkeypatch.setattr(FolderStore, "why_not_written", lambda *_: "read-only")
     viewer = opened(path, monkeypatch)
     made, layer = classify(viewer, 3, "round"), labels_in(viewer)
     # Labels without a stroke are not said to be read-only when their classes are saved.

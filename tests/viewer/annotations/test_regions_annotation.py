@@ -9,6 +9,7 @@ import pytest
 
 from judges import ngio
 from napari_ngff.plugin import get_reader
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.viewer.composing.chosen_layers import (
     choose_layers,
     describe_copy,
@@ -219,8 +220,7 @@ def test_regions_of_an_image_that_cannot_be_written_are_beside_it(
     path = image_in(tmp_path)
     write_boxes(path, {"F0": box_at("yx", 1)})
     before = {x: x.read_bytes() for x in path.rglob("*") if x.is_file()}
-    module = "napari_ngff.plate.tables.feature_table"
-    monkeypatch.setattr(f"{module}.why_not_written", lambda *_: "read-only")
+    monkeypatch.setattr(FolderStore, "why_not_written", lambda *_: "read-only")
     viewer = opened(path, monkeypatch)
     drawn = choose(viewer, "csv")
     drawn.layer.add_rectangles(drawn.layer.data[0] + 3)

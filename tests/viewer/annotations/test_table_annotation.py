@@ -13,6 +13,7 @@ from napari.components import ViewerModel
 
 from napari_ngff import open_node
 from napari_ngff.errors import OMEZarrError
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.viewer.annotations.leaving import save_all
 from napari_ngff.viewer.annotations.table_annotation import WRITES, list_tables
 from napari_ngff.viewer.browsing.plate_tables import PlateTables
@@ -238,9 +239,7 @@ def test_older_tables_are_not_saved_unasked(plate, told):
 
 @pytest.mark.parametrize("why", ["", "read-only."])
 def test_ctrl_s_saves_also_what_needs_a_file(plate, monkeypatch, tmp_path, why):
-    for module in ("annotations.table_annotation", "browsing.plate_tables"):
-        name = f"napari_ngff.viewer.{module}.why_not_written"
-        monkeypatch.setattr(name, lambda *_: why)
+    monkeypatch.setattr(FolderStore, "why_not_written", lambda *_: why)
     tables = browse(plate)
     assert tables.why_not_saved == "Choose a table that was measured."
     tables.measure_labels("nuclei", MeasureScope.ALL)

@@ -15,7 +15,6 @@ from napari.components import ViewerModel
 from judges import container, read_by_ome_zarr, validate_models
 from napari_ngff import read_layers
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.browsing.display_saving import (
     forget_display,
@@ -223,7 +222,7 @@ def test_other_fields_get_what_is_shown_and_keep_their_planes(tmp_path):
     change(viewer)
     everything = settings_shown(viewer, whole=True)
     node = open_node(str(second))
-    save_settings(node, everything, begin_transaction)
+    save_settings(node, everything, lambda source: source.begin())
     assert omero_of(second)["rdefs"] == OMERO["rdefs"]
     assert omero_of(second)["channels"][0]["window"]["end"] == 4000
 

@@ -14,7 +14,8 @@ from napari_ngff.errors import AccessError
 from napari_ngff.metadata.model import Reference
 from napari_ngff.metadata.parse import parse_attributes
 from napari_ngff.plugin import get_reader
-from napari_ngff.store.write import folder_transaction, replace_file
+from napari_ngff.store.sources import folder_store
+from napari_ngff.store.write import replace_file
 from napari_ngff.viewer import reader
 from napari_ngff.viewer.layers.move_layers import move_layers
 from napari_ngff.viewer.layers.user_alignment import save_alignment
@@ -326,7 +327,7 @@ def test_no_unfinished_file_stays_after_a_full_disk(tmp_path, monkeypatch, versi
     before = sorted(path for path in folder.rglob("*"))
     layer = opened(folder)[0]
     layer.affine = np.diag([1.0, 2, 2, 1])
-    flush_file, calls = folder_transaction.flush_file, []
+    flush_file, calls = folder_store.flush_file, []
 
     def fail_once(path):
         calls.append(path)
@@ -334,7 +335,7 @@ def test_no_unfinished_file_stays_after_a_full_disk(tmp_path, monkeypatch, versi
             raise OSError(28, "No space left on device")
         flush_file(path)
 
-    monkeypatch.setattr(folder_transaction, "flush_file", fail_once)
+    monkeypatch.setattr(folder_store, "flush_file", fail_once)
     with pytest.raises(OSError, match="No space"):
         save_alignment(layer, "")
     assert sorted(path for path in folder.rglob("*")) == before
@@ -366,7 +367,7 @@ def test_nothing_is_moved_where_labels_in_another_file_cannot_be(
         return replace_file.write_aside(path, *arguments, flush=flush)
 
     with monkeypatch.context() as patched:
-        patched.setattr(folder_transaction, "write_aside", fill_disk)
+        patched.setattr(folder_store, "write_aside", fill_disk)
         with pytest.raises(OSError, match="No space"):
             session_of(model).save_transform(image, "")
     assert ome_of(folder) == before
@@ -414,7 +415,7 @@ def test_folders_that_cannot_be_written_say_so(tmp_path, monkeypatch):
     def refused(*args, **keywords):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(folder_transaction, "replace_file", refused)
+    monkeypatch.setattr(folder_store, "replace_file", refused)
     with pytest.raises(AccessError, match="owner"):
         save_alignment(layer, "elsewhere")
 

@@ -16,7 +16,7 @@ import numpy as np
 from napari_ngff.labels.saving.retype_array import retype_arrays
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.write import exchange
-from napari_ngff.store.write.folder_transaction import FolderTransaction
+from napari_ngff.store.sources.folder_store import FolderTransaction
 
 exchange._call_rename = lambda *_: errno.ENOSYS  # as on a network drive
 rename = os.rename

@@ -14,7 +14,7 @@ from napari_ngff import open_node, read_layers
 from napari_ngff.labels.journal import journal_home
 from napari_ngff.labels.kept_edits import find_kept_edits
 from napari_ngff.labels.label_writer import LabelWriter
-from napari_ngff.store.write import folder_transaction
+from napari_ngff.store.sources import folder_store
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.samples import write_image
 from napari_ngff.viewer.services.window import Window
@@ -102,7 +102,7 @@ def test_labels_are_left_while_a_save_hangs(path, monkeypatch, threads, way, is_
     before = None if is_new else stored(path, "nuclei")
     layer.paint((8, 9), 7)
     drawn = np.asarray(layer.data[0])
-    hanging = Hanging(monkeypatch, folder_transaction, "write_aside")
+    hanging = Hanging(monkeypatch, folder_store, "write_aside")
     saver = layer.saver
     saver.save()
     assert hanging.begun.wait(PATIENCE)

@@ -45,7 +45,6 @@ from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import CLAIMS, Node, read_node, without_links
 from napari_ngff.store.limits import parse_json
 from napari_ngff.store.threads import share_work
-from napari_ngff.store.write.begin import begin_transaction
 
 if TYPE_CHECKING:
     from napari_ngff.labels.places.label_location import LabelLocation
@@ -124,7 +123,7 @@ def copy_labels(
                 "Download it and open the copy, or paint the changes in new labels."
             ),
         )
-    transaction, path = begin_transaction(home.source), home.path_of(name)
+    transaction, path = home.source.begin(), home.path_of(name)
     try:
         transaction.recover(path)
         # Written aside first: half a copy would look like labels that end there.

@@ -15,7 +15,6 @@ from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.hierarchy.location import Location, is_url
 from napari_ngff.store.hierarchy.node import Node, read_node
 from napari_ngff.store.limits import DOCUMENTS
-from napari_ngff.store.write.begin import begin_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -216,7 +215,7 @@ def is_name(path: str) -> bool:
 def why_not_created(source: Store) -> str:
     """Say why no label images can be made in a hierarchy; "" where they can."""
     try:
-        begin_transaction(source)
+        source.begin()
     except UnsupportedError as error:
         return str(error)
     return ""

@@ -16,7 +16,6 @@ from napari_ngff.labels.places.label_location import LabelLocation, name_problem
 from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.hierarchy.summary import list_tables, region_of
 from napari_ngff.store.limits import ATTRIBUTES_IN
-from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.replace_tree import link_folder
 
 if TYPE_CHECKING:
@@ -159,7 +158,7 @@ def _find_entry(label: Node) -> tuple[Transaction, LabelLocation, str, Multiscal
         Where it is in an archive or in an object store.
     """
     location, image = label.location, label.metadata.image
-    transaction = begin_transaction(location.source)
+    transaction = location.source.begin()
     if image is None or transaction.saves_together:
         msg = f"{label} is not in a folder, so that it could not be put back."
         raise UnsupportedError(msg, remedy="Unpack the file, and change it there.")

@@ -45,9 +45,7 @@ from napari_ngff.store.hierarchy.node import (
 )
 from napari_ngff.store.limits import DOCUMENTS
 from napari_ngff.store.pyramids.pyramid import open_pyramid
-from napari_ngff.store.sources.folder_store import FolderStore
-from napari_ngff.store.write.begin import begin_transaction
-from napari_ngff.store.write.folder_transaction import FolderTransaction
+from napari_ngff.store.sources.folder_store import FolderStore, FolderTransaction
 from napari_ngff.store.write.writer_token import SUFFIX
 
 if TYPE_CHECKING:
@@ -174,7 +172,7 @@ def _recover_sidecar(sidecar: str | os.PathLike[str]) -> bool:
         folder = folder.parent
     removed = any(folder.glob(f".{escape(gone.name)}.*{SUFFIX}"))
     for place in (folder.parent, folder):
-        begin_transaction(FolderStore(str(place))).recover("")
+        FolderStore(str(place)).begin().recover("")
     return removed and not gone.exists()
 
 
@@ -247,7 +245,7 @@ def _check_merge(item: LabelMerge, overwrite: bool, remove: bool) -> Revisions |
     _check_fit(item)
     if remove:
         _check_removable(item.label)
-    begin_transaction(source).recover(home.path_of(item.name))
+    source.begin().recover(home.path_of(item.name))
     # Before they are compared: what is saved meanwhile is not removed.
     revisions = _list_revisions(item) if remove else {}
     return None if _is_free(item, overwrite) else revisions
@@ -319,7 +317,7 @@ def _check_removable(label: Node) -> None:
 def _merge_label(item: LabelMerge, overwrite: bool, goes_on: GoesOn | None) -> bool:
     """Merge one label image; return False if it was cancelled."""
     home, path = item.location, item.location.path_of(item.name)
-    transaction = begin_transaction(home.source)
+    transaction = home.source.begin()
     transaction.recover(path)
     levels = (join_key(path, level) for level in open_arrays(item.label))
     # Their copies in consolidated metadata are removed before and added after.
@@ -398,12 +396,12 @@ def _remove_merged(item: LabelMerge, copied: Revisions) -> None:
     if list(home.label_names()) == [path] and keys <= set(DOCUMENTS):
         # The folder itself, by one rename: a sidecar without labels would be shown.
         above, name = os.path.split(source.name)
-        turn = begin_transaction(source).take_turn()
+        turn = source.begin().take_turn()
         with FolderTransaction(above).replace_tree(name) as tree, turn:
             _require_copied(item, copied)
             tree.remove_old()
         forget_sidecar(item.image, source.name)
         return
-    with begin_transaction(source).take_turn():
+    with source.begin().take_turn():
         _require_copied(item, copied)
     delete_labels(item.label)[1]()

@@ -17,10 +17,6 @@ from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.hierarchy.summary import list_tables, region_of
 from napari_ngff.store.limits import ATTRIBUTES_IN, parse_object
-from napari_ngff.store.write.begin import (
-    begin_transaction,
-    why_not_written,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +34,7 @@ MADE_HERE = "napari-ngff:table"
 
 def is_writable(node: Node) -> bool:
     """Return whether tables of an image or a plate can be written in it."""
-    return not why_not_written(node.location.source, node.location.path)
+    return not node.location.source.why_not_written(node.location.path)
 
 
 def describe_features(labels: str, texts: Sequence[str]) -> JSON:
@@ -93,7 +89,7 @@ def write_table(
         Where it cannot be written.
     """
     source, tables = node.location.source, node.location.object_key("tables")
-    transaction, group = begun or begin_transaction(source), join_key(tables, name)
+    transaction, group = begun or source.begin(), join_key(tables, name)
     transaction.recover(group)
     try:
         transaction.expect_revision(*expected)
@@ -191,7 +187,7 @@ def write_tables(
             f"Another program has written {name} in {taken[0]}.", name, free
         )
     source, written = node.location.source, 0
-    transaction = begin_transaction(source)
+    transaction = source.begin()
     for done, (path, (frame, attributes)) in enumerate(tables.items()):
         if not goes_on(done, len(tables)):
             transaction.drop_waiting()

@@ -37,8 +37,7 @@ from napari_ngff.store.hierarchy.edit_document import change_text
 from napari_ngff.store.hierarchy.node import Node, read_node
 from napari_ngff.store.limits import ATTRIBUTES_IN
 from napari_ngff.store.pyramids.level_reduction import LevelReduction
-from napari_ngff.store.write.begin import begin_transaction
-from napari_ngff.store.write.folder_transaction import FolderTransaction
+from napari_ngff.store.sources.folder_store import FolderTransaction
 from napari_ngff.store.write.replace_file import rename_aside, replace_when_done
 
 if TYPE_CHECKING:
@@ -124,7 +123,7 @@ def repair_problems(node: Node, code: str) -> tuple[RepairedFile, ...]:
         )
     # An earlier repair may have been killed: what it left aside is finished or removed
     # before its files are looked at.
-    begin_transaction(source).recover(node.location.path)
+    source.begin().recover(node.location.path)
     if code == INTERPOLATED:
         return tuple(rebuild_labels(node))
     # A dict keeps the order. A missing label is reported at its own path, but the list
@@ -179,7 +178,7 @@ def put_back(node: Node, kept: str) -> str:
     if os.path.isdir(kept):
         put_level_back(node, repaired)
         return repaired.path
-    transaction = begin_transaction(source)
+    transaction = source.begin()
     with transaction.take_turn():
         require_unchanged(repaired)
         rename_aside(kept, repaired.path)
@@ -194,7 +193,7 @@ def put_back(node: Node, kept: str) -> str:
 def put_level_back(node: Node, repaired: RepairedFile) -> None:
     """Put a level back that was made again."""
     source = node.location.source
-    transaction = begin_transaction(source)
+    transaction = source.begin()
     key, kept = (
         os.path.relpath(path, source.name).replace(os.sep, "/")
         for path in (repaired.path, repaired.kept)
@@ -238,7 +237,7 @@ def correct_document(node: Node, path: str, change: Change) -> RepairedFile | No
     location = type(node.location)(node.location.source, path)
     group = read_node(location, node.zarr_format)
     key = location.object_key(ATTRIBUTES_IN[group.zarr_format])
-    transaction = begin_transaction(location.source)
+    transaction = location.source.begin()
     # Read, changed and replaced in one turn: another process may list a label at the
     # same moment.
     with transaction.take_turn():
@@ -368,7 +367,7 @@ def rebuild_labels(node: Node) -> Iterator[RepairedFile]:
     paths = dict.fromkeys(path for path, p in findings if p.code == INTERPOLATED)
     for path in paths:
         location = type(node.location)(node.location.source, path)
-        begin_transaction(location.source).recover(path)
+        location.source.begin().recover(path)
         image = read_node(location, node.zarr_format).metadata.image
         levels = image.multiscales[0].levels if image is not None else ()
         keys = [location.object_key(level.path) for level in levels]
@@ -382,7 +381,7 @@ def rebuild_levels(node: Node, keys: list[str]) -> Iterator[RepairedFile]:
         fine = open_array(source, finer, node.zarr_format)
         coarse = open_array(source, coarser, node.zarr_format)
         if remade or count_strangers(fine, coarse):
-            transaction, kept = begin_transaction(source), f"{coarser}{SUFFIX}"
+            transaction, kept = source.begin(), f"{coarser}{SUFFIX}"
             repaired = RepairedFile(
                 join_key(source.name, coarser), join_key(source.name, kept)
             )

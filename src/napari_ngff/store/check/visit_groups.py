@@ -32,8 +32,8 @@ from napari_ngff.store.check.images import (
     open_pyramids,
 )
 from napari_ngff.store.limits import LONG_LIST, limit_alike, parse_json
+from napari_ngff.store.sources.archive_rules import EMBEDDED
 from napari_ngff.store.sources.read_ahead import call_at_once
-from napari_ngff.store.sources.zip_directory import EMBEDDED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

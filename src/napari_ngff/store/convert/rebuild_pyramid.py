@@ -43,7 +43,6 @@ from napari_ngff.store.pyramids.level_reduction import method_named
 from napari_ngff.store.pyramids.pyramid_writer import PyramidPlan, place_coarse_level
 from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.store.store import NewTree, Revisions, Transaction, replace_unchanged
-from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.store.write.new_objects import flush_objects, put_object
 
 if TYPE_CHECKING:
@@ -203,7 +202,7 @@ def _write_levels(
 ) -> None:
     """Write all levels; those that are new are not listed yet, but in `unlisted`."""
     node, image = plan.node, plan.image
-    transaction = begin_transaction(node.location.source)
+    transaction = node.location.source.begin()
     transaction.recover(node.location.path)
     finer, *others = (level.path for level in image.multiscales[0].levels)
     if any(not level.stays and level.path in others for level in plan.levels):
@@ -257,7 +256,7 @@ def _list_levels(plan: RebuildPlan) -> None:
 
 def _remove_levels(source: Store, keys: Sequence[str]) -> None:
     """Remove levels that are not listed."""
-    transaction = begin_transaction(source)
+    transaction = source.begin()
     for key in keys:
         transaction.remove_below(key)
     if keys:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from napari_ngff.errors import AccessError, CorruptDataError
 from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.limits import ATTRIBUTES_IN, dump_like, parse_json
-from napari_ngff.store.write.begin import begin_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -53,7 +52,7 @@ def change_document(
     # this.
     commits = transaction is None
     if transaction is None:
-        transaction = begin_transaction(node.location.source)
+        transaction = node.location.source.begin()
     key = _document_key(node)
     file = f"{transaction.root}/{key}"
     with _named_errors(file):
@@ -84,7 +83,7 @@ def change_documents(changes: Sequence[tuple[Node, Callable[[JSON], None]]]) -> 
         for node, put in changes:
             source = node.location.source
             if source not in transactions:
-                transactions[source] = begin_transaction(source)
+                transactions[source] = source.begin()
             transaction, key = transactions[source], _document_key(node)
             with _named_errors(f"{transaction.root}/{key}"):
                 text = transaction.read_document(key)

@@ -23,6 +23,7 @@ from napari_ngff.errors import (
     NodeNotFoundError,
     NotOMEZarrError,
 )
+from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.limits import DOCUMENTS, GROUP_DOCUMENTS
 from napari_ngff.store.sources.archive_store import open_zip
 from napari_ngff.store.sources.folder_store import FolderStore
@@ -355,3 +356,30 @@ def note_beside(root: str) -> tuple[str, ...]:
     )
     text = f"Not copied, since it is beside the source: {names}."
     return (text,) if names else ()
+
+
+def image_of_list(top: Location, root: str, group: str) -> str | None:
+    """Return the path of the image whose list of labels was saved.
+
+    Parameters
+    ----------
+    top
+        A group.
+    root, group
+        Of the list.
+
+    Returns
+    -------
+    str or None
+        Relative to `top`, "" for itself; None where the image is not below it.
+    """
+    top_path = _real_path(top.source.name, top.path)
+    list_path = _real_path(root, group)
+    if not list_path.startswith(f"{top_path}/"):
+        return None
+    return list_path.removeprefix(f"{top_path}/").rpartition("/")[0]
+
+
+def _real_path(root: str, path: str) -> str:
+    """Return the path of a group: that of one root may be written in two ways."""
+    return join_key(os.path.realpath(root).replace(os.sep, "/"), path)

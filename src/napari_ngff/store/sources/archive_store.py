@@ -1,7 +1,7 @@
 """Single-file OME-Zarr (RFC-9): a zip archive read in place, also on a server.
 
 Stored entries are read by position, without a lock and without unpacking anything to
-disk.
+disk. Changes wait, and `commit` writes a new archive beside the old one.
 """
 
 from __future__ import annotations
@@ -10,35 +10,39 @@ import os
 import threading
 import weakref
 from bisect import bisect_left
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from napari_ngff.errors import NotOMEZarrError
+from napari_ngff.errors import NodeNotFoundError, NotOMEZarrError, OMEZarrError
 from napari_ngff.metadata.model import Problem, Severity
 from napari_ngff.store.limits import (
-    GROUP_DOCUMENTS,
     NODE_DOCUMENTS,
-    V2_DOCUMENTS,
     check_document_size,
     parse_json,
 )
 from napari_ngff.store.lru_cache import ByteCache
-from napari_ngff.store.sources.blob import Blob, Revision, Traits
+from napari_ngff.store.sources.archive_rules import check_archive, find_deviations
+from napari_ngff.store.sources.blob import Blob, Revision, Traits, clip_range
+from napari_ngff.store.sources.file_bytes import why_not_writable
 from napari_ngff.store.sources.remote_file import RemoteFile
 from napari_ngff.store.sources.zip_directory import (
     DEFLATED,
-    EMBEDDED,
-    LOCATOR_SIGNATURE,
     ZipArchive,
 )
 from napari_ngff.store.store import Store
+from napari_ngff.store.write.file_lock import turn_lock
+from napari_ngff.store.write.rewrite_archive import rewrite_archive
+from napari_ngff.store.write.waiting_transaction import WaitingTransaction
+from napari_ngff.store.write.writer_token import remove_left
 
-TAIL = 65535 + 22 + 20
-"""Bytes at most from the locator of the ZIP64 directory to the end of a file."""
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from napari_ngff.store.store import GoesOn, Transaction
 
 VERIFIED = (".json", ".zattrs", ".zgroup", ".zarray", ".zmetadata")
 
@@ -95,6 +99,18 @@ class ArchiveStore(Store):
         """The archive's path or address, and the root's inside where it is nested."""
         return f"{self.path}/{self.root}" if self.root else self.path
 
+    @override
+    def why_not_written(self, path: str = "") -> str:
+        if not self.is_local:
+            return super().why_not_written(path)
+        # The new archive is written beside the old one, and renamed.
+        file = os.path.realpath(self.path)
+        return why_not_writable(file, os.path.dirname(file))
+
+    @override
+    def begin(self) -> Transaction:
+        return ArchiveTransaction(self) if self.is_local else super().begin()
+
     @property
     def is_local(self) -> bool:
         """Return whether the archive is a file of this computer."""
@@ -139,7 +155,18 @@ class ArchiveStore(Store):
 
     @override
     def check_container(self, stated: str | None) -> Iterator[Problem]:
-        return check_archive(self, stated)
+        yield from self.problems
+        yield from check_archive(self.archive, self.root, is_local=self.is_local)
+        comment = self.comment_version
+        if comment is not None and stated is not None and comment != stated:
+            text = (
+                "The comment SHOULD hold the OME-Zarr version; it is "
+                f"{comment[:20]}, the metadata {stated[:20]}."
+            )
+            consequence = "The metadata count."
+            yield Problem(
+                "ozx-version-differs", Severity.WARNING, "", text, consequence
+            )
 
     @override
     def find_file(self, before: Revision | None) -> Revision | None:
@@ -306,152 +333,137 @@ def reload_all(path: str) -> None:
         source.reload()
 
 
-def close_all(path: str) -> None:
-    """Close an archive in all sources of this process, until `reload_all`."""
+@contextmanager
+def all_closed(path: str) -> Iterator[None]:
+    """Close an archive in all sources of this process meanwhile."""
     # Windows does not rename over an open file.
     for source in list_open_sources(path):
         source.close()
+    try:
+        yield
+    finally:
+        reload_all(path)
 
 
-def find_deviations(
-    archive: ZipArchive, root: str, version: str | None
-) -> list[Problem]:
-    """Compare an archive with RFC-9."""
-    problems: list[Problem] = []
+class ArchiveTransaction(WaitingTransaction):
+    """Change the archive of a `ArchiveStore`; see `Transaction`.
 
-    def add_warning(code: str, where: str, text: str, consequence: str = "") -> None:
-        problems.append(Problem(code, Severity.WARNING, where, text, consequence))
+    Memory: some 400 bytes for each entry of the archive while it is written, and some
+    hundred for each object that waits.
 
-    if root:
-        text = (
-            f"The hierarchy is in the folder {root!r} of the archive. "
-            '"The root of the ZIP archive MUST correspond to the root of the OME-Zarr '
-            'hierarchy".'
-        )
-        nested = "Read from that folder."
-        problems.append(Problem("ozx-root-nested", Severity.ERROR, root, text, nested))
-    if version is None:
-        add_warning(
-            "ozx-comment-missing",
-            "",
-            "No OME-Zarr version in the archive's comment. \"The ZIP archive comment "
-            "SHOULD contain an UTF-8-encoded JSON string with an `ome` attribute that "
-            'holds a `version` key".',
-        )
-    if archive.compressed:
-        add_warning(
-            "ozx-entry-compressed",
-            archive.compressed[0].decode(errors="replace"),
-            f"{len(archive.compressed)} of {archive.count} entries are compressed. "
-            '"ZIP-level compression SHOULD be disabled in favor of Zarr-level '
-            'compression codecs".',
-            "Slower, above all where chunks are in shards.",
-        )
-    if not json_first(archive, root):
-        add_warning(
-            "ozx-json-not-first",
-            "zarr.json",
-            '"The root-level `zarr.json` file SHOULD be the first ZIP file entry and '
-            "the first entry in the central directory header; other `zarr.json` files "
-            'SHOULD follow immediately afterwards".',
-        )
-    return problems
+    Parameters
+    ----------
+    archive
+        It reads the newest archive of its path from now on.
+    """
 
+    def __init__(self, archive: ArchiveStore) -> None:
+        # The target of a link is replaced, not the link.
+        self.path = os.path.realpath(archive.path)
+        super().__init__(archive, archive.name, os.path.dirname(self.path))
+        self.archive = archive
 
-def json_first(archive: ZipArchive, root: str) -> bool:
-    """Return whether the directory begins with all zarr.json, the root's first."""
-    first = f"{root}/zarr.json" if root else "zarr.json"
-    names = iter(archive.index.items())
-    if next(names, (b"", 0))[0] != first.encode():
-        return False
-    for name, position in names:
-        if not name.endswith(b"zarr.json"):
-            # A search in the raw directory: a loop over a million names takes long.
-            return archive.directory.find(b"/zarr.json", position) < 0
-    return True
+    # Reading.
 
+    @override
+    def refresh(self) -> None:
+        with self._lock:
+            if not self._waiting:
+                # The file may be missing or incomplete while another program writes it:
+                # reading continues in the old one, and `commit` raises.
+                with suppress(OMEZarrError):
+                    self._reopen_changed()
 
-def clip_range(start: int, length: int | None, size: int) -> slice:
-    """Return the bytes that `Store.read` is to read of an object of `size`."""
-    low = min(start, size) if start >= 0 else max(0, size + start)
-    high = size if length is None else min(size, low + length)
-    return slice(low, max(low, high))
+    @override
+    def find_revision(self, key: str) -> Revision | None:
+        self.refresh()
+        return super().find_revision(key)
 
+    def _reopen_changed(self) -> None:
+        """Open the archive again if another program replaced it.
 
-def check_archive(source: ArchiveStore, stated: str | None) -> Iterator[Problem]:
-    """Compare an archive with RFC-9; see `Store.check_container`."""
-    yield from source.problems
-    # One byte, to learn whether it exists. RFC-9 allows Zarr v3 only, so `.zgroup` does
-    # not count.
-    if source.get("zarr.json", 0, 1) is None:
-        text = (
-            '"The root of the ZIP archive MUST correspond to the root of the OME-Zarr '
-            "hierarchy, and it MUST contain the the OME-Zarr's root-level zarr.json.\""
-        )
-        yield Problem("ozx-zarr-json-missing", Severity.ERROR, "", text, "It is read.")
-    yield from _check_entries(source)
-    # Upwards as well: an archive inside a hierarchy is not named by any group, so only
-    # its own path shows it.
-    parents = Path(source.path).resolve().parents if source.is_local else ()
-    if any((folder / name).is_file() for folder in parents for name in GROUP_DOCUMENTS):
-        text = f'"{EMBEDDED} (as a sub-hierarchy or otherwise)."'
-        yield Problem("ozx-embedded", Severity.ERROR, "", text, "It is read.")
-    if not source.path.lower().endswith(".ozx"):
-        text = '"The name of zipped OME-Zarr files SHOULD end with .ozx."'
-        yield Problem("ozx-name", Severity.WARNING, "", text)
-    # An archive of less than 4 GiB needs no ZIP64 records; RFC-9 wants them there
-    # anyway.
-    file = source.archive.file
-    length = min(TAIL, file.size)
-    if LOCATOR_SIGNATURE not in file.read(file.size - length, length):
-        text = (
-            '"The ZIP64 format extension SHOULD be used to allow for files larger than '
-            '4 GiB."'
-        )
-        yield Problem("ozx-zip64-missing", Severity.WARNING, "", text)
-    comment = source.comment_version
-    if comment is not None and stated is not None and comment != stated:
-        text = (
-            "The comment SHOULD hold the OME-Zarr version; it is "
-            f"{comment[:20]}, the metadata {stated[:20]}."
-        )
-        consequence = "The metadata count."
-        yield Problem("ozx-version-differs", Severity.WARNING, "", text, consequence)
+        Raises
+        ------
+        NodeNotFoundError, AccessError, CorruptDataError, UnsupportedError
+            As `ZipArchive`.
+        """
+        now = Revision.of_file(self.path)
+        if now is None:
+            msg = f"There is no file {self.path} any more. Put it back, and save again."
+            raise NodeNotFoundError(msg)
+        # By size, time and inode of the whole file: cheaper than comparing the entries.
+        if now != self.archive.archive.file.revision:
+            self.archive.reload()
 
+    # Writing.
 
-def _check_entries(source: ArchiveStore) -> Iterator[Problem]:
-    """Report what an archive has beside its one hierarchy."""
-    names = [name.decode(errors="replace") for name in source.archive.names]
-    # The first one stands for all: a list of them would say no more.
-    inner = next((name for name in names if name.lower().endswith(".ozx")), None)
-    if inner is not None:
-        text = f'"{EMBEDDED}": {inner[:80]}.'
-        yield Problem("ozx-embedded", Severity.ERROR, "", text, "It is not read.")
-    groups = {_group_above(name) for name in names if name.endswith("zarr.json")}
-    others = [path for path in groups - {source.root} if not _is_reached(path, groups)]
-    # Groups of Zarr v2 cannot be part of a hierarchy of Zarr v3, wherever they are.
-    if source.root in groups:
-        others += [_group_above(name) for name in names if name.endswith(V2_DOCUMENTS)]
-    # The smallest path, so that the same archive always gives the same message.
-    other = min(others, default=None)
-    if other is not None:
-        text = (
-            f'The group "{other[:80]}" is not below the root: the archive holds another'
-            " hierarchy, or the group above has no zarr.json."
-        )
-        yield Problem("ozx-second-hierarchy", Severity.ERROR, "", text)
+    @override
+    def remove_leftovers(self, prefix: str, dead: Collection[str] = ()) -> None:
+        """Remove unfinished files of killed processes beside the archive."""
+        remove_left(os.path.dirname(self.path))
 
+    @override
+    def commit(self, goes_on: GoesOn | None = None) -> bool:
+        """Write the archive with all that waits; see `Transaction.commit`.
 
-def _is_reached(group: str, groups: Container[str]) -> bool:
-    """Return whether a group has a parent group, or plain folders up to ``labels``."""
-    parent = _group_above(group)
-    while parent and parent not in groups:
-        parent = _group_above(parent)
-    # OME-Zarr 0.5 allows plain folders between "labels" and a label image, nowhere
-    # else.
-    return parent == _group_above(group) or parent.rpartition("/")[2] == "labels"
+        Raises
+        ------
+        ConflictError
+            As of `Transaction`.
+        CorruptDataError, UnsupportedError
+            Where the archive is damaged, or has encrypted entries.
+        AccessError, OSError
+            Where the folder cannot be written, or the disk has no room for a second
+            archive. Objects continue to wait.
+        """
+        # Threads of this process; other processes wait at the lock of the archive in
+        # `replace_archive`.
+        with turn_lock(self.path):
+            # Again, if another program replaced the archive while the new one was
+            # written.
+            while self._waiting:
+                self._drop_conflicts()
+                self._secure_all()
+                done = self._write_archive(goes_on)
+                if done is not None:
+                    return done
+        return True
 
+    def _drop_conflicts(self) -> None:
+        """Drop objects that other programs have changed in the archive."""
+        with self._lock:
+            self._reopen_changed()
+        replaced = self._find_replaced()
+        with self._lock:
+            # An object may be ours already, if an earlier commit failed after the
+            # rename.
+            changed = [
+                key
+                for key, waiting in self._waiting.items()
+                if key.startswith(replaced)
+                or self._stored_revision(key)
+                not in (waiting.before, self.source.find_revision(key))
+            ]
+            for key in changed:
+                del self._waiting[key]
+            self._conflicts += changed
+        self._raise_conflicts()
 
-def _group_above(path: str) -> str:
-    """Return the path of the group that contains a group or a document."""
-    return path.rpartition("/")[0]
+    def _write_archive(self, goes_on: GoesOn | None) -> bool | None:
+        """Write the new archive; None if the old one was changed meanwhile."""
+        with self._lock:
+            entry_name = self.archive.entry_name
+            staged = {entry_name(k): v.content for k, v in self._waiting.items()}
+        # With what waits: the version in the comment has to be that of the new
+        # document.
+        root = self.source.get("zarr.json")
+        old = self.archive.archive
+        done = rewrite_archive(self.path, old, staged, root, all_closed, goes_on)
+        if not done:
+            return done
+        try:
+            reload_all(self.path)
+        finally:
+            # After the reload: until then only the waiting objects are readable.
+            self._forget_saved()
+        return True

@@ -109,3 +109,10 @@ class Traits:
     def waits_at_once(self) -> int:
         """Useful number of reads that wait at the same time: none waits for a disk."""
         return self.at_once if self.is_remote else 1
+
+
+def clip_range(start: int, length: int | None, size: int) -> slice:
+    """Return the bytes that `Store.read` is to read of an object of `size`."""
+    low = min(start, size) if start >= 0 else max(0, size + start)
+    high = size if length is None else min(size, low + length)
+    return slice(low, max(low, high))

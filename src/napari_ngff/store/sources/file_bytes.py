@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import os
+import stat
 import threading
 import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from napari_ngff.errors import AccessError, NodeNotFoundError
-from napari_ngff.store.sources.blob import Revision
+from napari_ngff.errors import AccessError, CorruptDataError, NodeNotFoundError
+from napari_ngff.store.limits import check_document_size
+from napari_ngff.store.sources.blob import Blob, Revision
 from napari_ngff.store.threads import CORES
+
+OPEN_FLAGS = (
+    os.O_RDONLY
+    # Windows would translate line ends, and stop at a byte 26.
+    | getattr(os, "O_BINARY", 0)
+    # Without it, opening a named pipe waits for ever.
+    | getattr(os, "O_NONBLOCK", 0)
+)
 
 Span = tuple[int, int]
 """Bytes of a file: the first, and their number."""
@@ -118,3 +128,71 @@ def read_into(handle: int, start: int, buffer: memoryview) -> int:
             break
         done += step
     return done
+
+
+def read_file(
+    path: str, start: int | None = None, length: int | None = None
+) -> Blob | None:
+    """Read a file of this computer, or a part of it; see `Store.read`."""
+    try:
+        handle = os.open(path, OPEN_FLAGS)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except PermissionError as error:
+        # Windows refuses permission where another system says it is a folder.
+        if os.path.isdir(path):
+            return None
+        msg = f"No permission to read {path}."
+        raise AccessError(msg, remedy="Ask its owner, or copy the data.") from error
+    try:
+        # Of the open file, not of its path: a save may replace the file meanwhile.
+        status = os.fstat(handle)
+        if stat.S_ISDIR(status.st_mode):
+            return None
+        if not stat.S_ISREG(status.st_mode):
+            msg = f"{path} is a pipe or a device, not a file. It is not read."
+            raise CorruptDataError(msg)
+        if start is None:
+            check_document_size(path, status.st_size)
+        data = _read_part(handle, status.st_size, start, length)
+        return Blob(data, Revision.of_stat(status))
+    finally:
+        os.close(handle)
+
+
+def _read_part(handle: int, size: int, start: int | None, length: int | None) -> bytes:
+    first = 0 if start is None else min(start, size) if start >= 0 else size + start
+    first = max(first, 0)
+    count = size - first if length is None else min(length, size - first)
+    if first:
+        os.lseek(handle, first, os.SEEK_SET)
+    data = os.read(handle, count)
+    # One call gives 2 GiB at most on Linux.
+    while len(data) < count and (more := os.read(handle, count - len(data))):
+        data += more
+    return data
+
+
+def why_not_writable(*paths: str) -> str:
+    """Describe which path this user may not write; "" for none of them."""
+    for path in paths:
+        # Only asked, never tried: opening labels must not change the folder.
+        if not os.access(path, os.W_OK):
+            return f"there is no permission to write {path}."
+    return ""
+
+
+_seeking = threading.Lock()
+
+
+def write_at(handle: int, data: bytes | memoryview, offset: int) -> None:
+    """Write all of `data` at an offset, from any thread."""
+    unwritten = memoryview(data)
+    while unwritten:
+        if hasattr(os, "pwrite"):
+            step = os.pwrite(handle, unwritten, offset)
+        else:  # Windows
+            with _seeking:
+                os.lseek(handle, offset, os.SEEK_SET)
+                step = os.write(handle, unwritten)
+        unwritten, offset = unwritten[step:], offset + step

@@ -61,8 +61,9 @@ from napari_ngff.store.sources.server_logins import (
     note_refusal,
     server_of,
 )
-from napari_ngff.store.store import Store
+from napari_ngff.store.store import Store, Transaction
 from napari_ngff.store.threads import MOST, ask_pool
+from napari_ngff.store.write.bucket_transaction import ObjectBucket, ObjectTransaction
 
 NOT_FOUND = "The server answered 404 Not Found for {}."
 NOT_SHOWN = (
@@ -202,6 +203,16 @@ class RemoteStore(Store):
         with suppress(TimeoutError):
             return self.ask_writable().result(MAIN_THREAD_WAIT if main else None)
         return True
+
+    @override
+    def why_not_written(self, path: str = "") -> str:
+        return "" if self.writable else super().why_not_written(path)
+
+    @override
+    def begin(self) -> Transaction:
+        if not self.writable:
+            return super().begin()
+        return ObjectTransaction(ObjectBucket(self, self.call))
 
     def ask_writable(self) -> Future[bool]:
         """Ask whether objects can be put: once, in a thread."""

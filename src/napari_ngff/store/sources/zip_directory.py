@@ -33,9 +33,6 @@ END_SIGNATURE, END64_SIGNATURE = b"PK\x05\x06", b"PK\x06\x06"
 LOCATOR_SIGNATURE, LOCAL_SIGNATURE = b"PK\x06\x07", b"PK\x03\x04"
 ENTRY_SIGNATURE = b"PK\x01\x02"
 
-EMBEDDED = "Zipped OME-Zarr files SHALL NOT be embedded in a parent OME-Zarr hierarchy"
-"""Rule of RFC-9, which has more words behind it."""
-
 LARGEST_DIRECTORY = 256 << 20
 """Bytes of an archive's directory: more than two million entries."""
 

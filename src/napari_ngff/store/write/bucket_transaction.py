@@ -11,7 +11,7 @@ import errno
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from hashlib import md5
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
@@ -43,9 +43,9 @@ from napari_ngff.store.write.waiting_transaction import (
 from napari_ngff.store.write.writer_token import SUFFIX, is_alive, new_token
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from napari_ngff.store.sources.remote_store import RemoteStore
+    from napari_ngff.store.store import Store
 
 AT_ONCE = 16
 """Objects that are put at once."""
@@ -61,18 +61,20 @@ class ObjectBucket(WrappedStore):
     ----------
     source
         Reads the objects.
+    call
+        Calls a function with the server; see `RemoteStore.call`.
     """
 
-    def __init__(self, source: RemoteStore) -> None:
+    def __init__(self, source: Store, call: Callable[..., Any]) -> None:
         super().__init__(source)
-        self._remote = source
+        self._call = call
         # Encrypted stores give tags other than the MD5 -> the MD5 that was expected.
         self._tags: dict[str, str] = {}
 
     @override
     def find_revision(self, key: str) -> Revision | None:
         """Ask for the revision of an object."""
-        found = self._remote.ask_revision(key)
+        found = self._source.ask_revision(key)
         if found is None:
             return None
         return replace(found, tag=self._tags.get(found.tag, found.tag))
@@ -92,7 +94,7 @@ class ObjectBucket(WrappedStore):
         address = f"{self.name}/{prefix}".rstrip("/")
         with name_server_errors(address):
             try:
-                found = self._remote.call(lambda server: server.list_keys(address))
+                found = self._call(lambda server: server.list_keys(address))
             except FileNotFoundError:  # no such bucket
                 return []
         # Below the hierarchy: the server lists those of the bucket.
@@ -130,7 +132,7 @@ class ObjectBucket(WrappedStore):
 
     def _put_once(self, key: str, data: bytes, expected: str | None) -> None:
         address = f"{self.name}/{key}"
-        given = self._remote.call(
+        given = self._call(
             lambda server: server.put(address, data, expected), len(data)
         )
         tag = tag_of(data)
@@ -145,7 +147,7 @@ class ObjectBucket(WrappedStore):
         self._compare_revision(key, before)
         address = f"{self.name}/{key}"
         with name_server_errors(address):
-            self._remote.call(lambda server: server.delete(address))
+            self._call(lambda server: server.delete(address))
 
     def _compare_revision(self, key: str, before: Revision | None) -> None:
         if self.find_revision(key) not in (before, None):
@@ -178,9 +180,9 @@ class ObjectTransaction(WaitingTransaction):
     and new labels are not listed, as after a save into a folder that was killed.
     """
 
-    def __init__(self, source: RemoteStore) -> None:
-        self.bucket = ObjectBucket(source)
-        super().__init__(self.bucket, source.name)
+    def __init__(self, bucket: ObjectBucket) -> None:
+        self.bucket = bucket
+        super().__init__(bucket, bucket.name)
         self.token = new_token()
         self._marks: list[str] = []
         self._replaced: tuple[str, ...] = ()
@@ -226,7 +228,7 @@ class ObjectTransaction(WaitingTransaction):
                 self._remove_unlisted(above, name, mark)
 
     def _remove_unlisted(self, above: str, name: str, mark: str) -> None:
-        if name not in read_list(self.bucket, above):
+        if name not in read_list(self.bucket.read, above):
             for key in self.bucket.list_keys(join_key(above, name)):
                 self.bucket.delete_object(key, self.bucket.find_revision(key))
         # Last: without it nobody knows of the objects.

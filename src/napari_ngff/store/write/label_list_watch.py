@@ -6,7 +6,6 @@ saves is announced: by a save, a merge, a repair or a script.
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable
@@ -17,8 +16,7 @@ from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.limits import ATTRIBUTES_IN, parse_json
 
 if TYPE_CHECKING:
-    from napari_ngff.store.hierarchy.location import Location
-    from napari_ngff.store.store import Store
+    from napari_ngff.store.sources.blob import Blob
 
 ListListener = Callable[[str, str], Any]
 """A method that is called with the root of a hierarchy, and the path of the group whose
@@ -54,7 +52,7 @@ def announce_lists(root: str, keys: Iterable[str]) -> None:
                     listener(root, group)
 
 
-def read_list(source: Store, group: str) -> list[Any]:
+def read_list(read: Callable[[str], Blob | None], group: str) -> list[Any]:
     """Read the list of label images of a group; [] where there is none.
 
     Raises
@@ -63,37 +61,10 @@ def read_list(source: Store, group: str) -> list[Any]:
         Where a document cannot be read: it may list something.
     """
     for name in ATTRIBUTES_IN.values():
-        raw = source.get(join_key(group, name))
+        blob = read(join_key(group, name))
         with suppress(ValueError, KeyError, TypeError, AttributeError):
-            content = parse_json(raw or b"")
+            content = parse_json(b"" if blob is None else blob.data)
             if name == "zarr.json":
                 content = content["attributes"].get("ome") or content["attributes"]
             return list(content["labels"])
     return []
-
-
-def image_of_list(top: Location, root: str, group: str) -> str | None:
-    """Return the path of the image whose list of labels was saved.
-
-    Parameters
-    ----------
-    top
-        A group.
-    root, group
-        See `ListListener`.
-
-    Returns
-    -------
-    str or None
-        Relative to `top`, "" for itself; None where the image is not below it.
-    """
-    top_path = _real_path(top.source.name, top.path)
-    list_path = _real_path(root, group)
-    if not list_path.startswith(f"{top_path}/"):
-        return None
-    return list_path.removeprefix(f"{top_path}/").rpartition("/")[0]
-
-
-def _real_path(root: str, path: str) -> str:
-    """Return the path of a group: that of one root may be written in two ways."""
-    return join_key(os.path.realpath(root).replace(os.sep, "/"), path)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from napari_ngff.errors import TargetExistsError
 from napari_ngff.store.limits import NODE_DOCUMENTS
-from napari_ngff.store.write.folder_transaction import FolderTransaction
+from napari_ngff.store.sources.folder_store import FolderTransaction
 from napari_ngff.store.write.fsync import FlushQueue
 from napari_ngff.store.write.new_objects import put_object
 from napari_ngff.store.write.zip_packing import pack_hierarchy

@@ -28,9 +28,9 @@ from typing import TYPE_CHECKING, Any, Self
 from napari_ngff.errors import ConflictError, UnsupportedError, name_errors
 from napari_ngff.store.data_folder import data_folder
 from napari_ngff.store.limits import NODE_DOCUMENTS, parse_json
+from napari_ngff.store.sources.folder_store import FolderTransaction
 from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.file_lock import hold_if_possible, is_held
-from napari_ngff.store.write.folder_transaction import FolderTransaction
 from napari_ngff.store.write.fsync import flush_file
 from napari_ngff.store.write.new_hierarchy import SINGLE, require_room
 from napari_ngff.store.write.new_objects import (

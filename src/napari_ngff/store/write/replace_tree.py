@@ -32,7 +32,7 @@ from typing_extensions import override
 from napari_ngff.errors import ConflictError, name_errors
 from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.limits import parse_json
-from napari_ngff.store.sources.folder_store import FolderStore
+from napari_ngff.store.sources.file_bytes import read_file
 from napari_ngff.store.store import (
     NOTHING,
     NewTree,
@@ -421,9 +421,7 @@ def _finish_place(
     exists = os.path.lexists(place)
     if note.get("successor"):
         # While there are groups of both names, so that each reference leads to one.
-        is_listed = note["successor"] in read_list(
-            FolderStore(os.path.dirname(place)), ""
-        )
+        is_listed = note["successor"] in read_list(read_file, os.path.dirname(place))
         _change_references(transaction, note["references"], back=not is_listed)
     if os.path.lexists(old):
         # Between two renames, where the system cannot swap.
@@ -539,5 +537,5 @@ def _is_complete(note: dict[str, Any], place: str) -> bool:
     # ``a/b`` is listed two folders above.
     for _ in entry.split("/"):
         group = os.path.dirname(group)
-    listed, successor = read_list(FolderStore(group), ""), note["successor"]
+    listed, successor = read_list(read_file, group), note["successor"]
     return successor not in listed if successor else entry in listed

@@ -13,7 +13,7 @@ from typing import Any
 from napari_ngff.errors import ConflictError, CorruptDataError, name_errors
 from napari_ngff.store.limits import parse_json, size_text
 from napari_ngff.store.sources.blob import Revision
-from napari_ngff.store.sources.folder_store import FolderStore
+from napari_ngff.store.sources.file_bytes import read_file
 from napari_ngff.store.write.file_lock import take_turn
 from napari_ngff.store.write.replace_file import replace_file
 
@@ -44,7 +44,7 @@ class SharedDocument:
 
     def __init__(self, path: str | Path, *, replaceable: bool = False) -> None:
         self.path = str(path)
-        self._folder, self._name = os.path.split(os.path.abspath(path))
+        self._folder = os.path.dirname(os.path.abspath(path))
         self._replaceable = replaceable
 
     def read(self) -> Any:
@@ -64,9 +64,11 @@ class SharedDocument:
 
     def _read_content(self) -> Any:
         try:
-            data = FolderStore(self._folder).get(self._name, 0, LARGEST + 1)
-            _check_size(data or b"")
-            return None if data is None else parse_json(data)
+            blob = read_file(self.path, 0, LARGEST + 1)
+            if blob is None:
+                return None
+            _check_size(blob.data)
+            return parse_json(blob.data)
         except ValueError as error:
             if self._replaceable:
                 return None

@@ -12,9 +12,8 @@ from typing_extensions import override
 from napari_ngff.errors import name_errors
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.hierarchy.consolidated import update_copies
-from napari_ngff.store.sources.archive_store import clip_range
-from napari_ngff.store.sources.blob import Blob, Revision
-from napari_ngff.store.sources.file_bytes import PositionFile
+from napari_ngff.store.sources.blob import Blob, Revision, clip_range
+from napari_ngff.store.sources.file_bytes import PositionFile, write_at
 from napari_ngff.store.sources.read_ahead import WrappedStore
 from napari_ngff.store.store import (
     NOTHING,
@@ -26,7 +25,6 @@ from napari_ngff.store.store import (
 )
 from napari_ngff.store.write.label_list_watch import announce_lists
 from napari_ngff.store.write.replace_file import nameless_file, temporary_folder
-from napari_ngff.store.write.zip_writer import write_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,6 +101,11 @@ class _WaitingStore(WrappedStore):
         super().__init__(transaction.stored)
         self.transaction = transaction
         self._waiting = waiting
+
+    @override
+    def begin(self) -> Transaction:
+        # What waits must be changed by the transaction that holds it.
+        return self.transaction
 
     @override
     def read(

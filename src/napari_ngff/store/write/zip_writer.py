@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import CorruptDataError
-from napari_ngff.store.sources.file_bytes import PositionFile
+from napari_ngff.store.sources.file_bytes import PositionFile, write_at
 from napari_ngff.store.sources.zip_directory import (
     END,
     END64,
@@ -347,19 +347,3 @@ def _read_entry(
             f"{file.name} changed while {name} was copied from it.",
             remedy="Try again when no program writes to it.",
         )
-
-
-_seeking = threading.Lock()
-
-
-def write_at(handle: int, data: bytes | memoryview, offset: int) -> None:
-    """Write all of `data` at an offset, from any thread."""
-    unwritten = memoryview(data)
-    while unwritten:
-        if hasattr(os, "pwrite"):
-            step = os.pwrite(handle, unwritten, offset)
-        else:  # Windows
-            with _seeking:
-                os.lseek(handle, offset, os.SEEK_SET)
-                step = os.write(handle, unwritten)
-        unwritten, offset = unwritten[step:], offset + step

@@ -16,7 +16,6 @@ from napari_ngff.plate.tables.feature_table import (
     write_tables,
 )
 from napari_ngff.plate.tables.files import write_frame
-from napari_ngff.store.write.begin import why_not_written
 from napari_ngff.viewer.annotations.annotations import (
     Annotation,
     Annotations,
@@ -163,7 +162,7 @@ class TableAnnotation(Annotation):
         self._why_file = (
             "the images do not have the labels."
             if node is None
-            else why_not_written(node.location.source, node.location.path)
+            else node.location.source.why_not_written(node.location.path)
         )
         self.asks_for_file = bool(self._why_file)
         self.table_name = f"{table.region or labels}_measured".replace("/", "_")

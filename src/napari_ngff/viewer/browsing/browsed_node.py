@@ -11,8 +11,9 @@ from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.field_states import FieldStates
 from napari_ngff.metadata.model import Acquisition, GroupKind, LabelInfo
 from napari_ngff.plate.plate_layout import MapWell, PlateMap, map_plate
+from napari_ngff.store.hierarchy.location import image_of_list
 from napari_ngff.store.hierarchy.node import Node, read_node
-from napari_ngff.store.write.label_list_watch import image_of_list, watch_lists
+from napari_ngff.store.write.label_list_watch import watch_lists
 from napari_ngff.viewer.browsing.field_labels import (
     AnnotationStates,
     Begin,

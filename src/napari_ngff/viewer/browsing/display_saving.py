@@ -20,7 +20,6 @@ from napari_ngff.metadata.rendering import put_omero
 from napari_ngff.metadata.version import UNSTATED
 from napari_ngff.store.hierarchy.edit_document import change_document
 from napari_ngff.store.pyramids.pyramid import open_pyramid
-from napari_ngff.store.write.begin import why_not_written
 from napari_ngff.viewer.layers.image_layers import (
     NAME,
     brightest_color,
@@ -309,7 +308,7 @@ def save_settings(
     shown = settings.shown
     if begin is not None:  # the fields may have other planes
         shown = replace(shown, default_t=None, default_z=None)
-    is_kept = bool(why_not_written(source, image.location.path))
+    is_kept = bool(source.why_not_written(image.location.path))
     before = picture.omero or Omero()
     is_other = str(image) != str(picture.node)
     # What was kept beside the image is not in its file.

@@ -18,7 +18,6 @@ from napari_ngff.labels.places.sidecar import open_sidecars
 from napari_ngff.labels.used_labels import StoredLabels
 from napari_ngff.metadata.model import LabelInfo, Problem
 from napari_ngff.store.hierarchy.node import Node, read_node
-from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.viewer.browsing.positions import WELLS_ASKED, Position
 from napari_ngff.viewer.layers.label_owners import (
     TARGET,
@@ -444,7 +443,7 @@ def change_fields(
 
     def begin(source: Store) -> Transaction:
         if source.name not in transactions:
-            transactions[source.name] = begin_transaction(source)
+            transactions[source.name] = source.begin()
         return transactions[source.name]
 
     for number, position in enumerate(positions):

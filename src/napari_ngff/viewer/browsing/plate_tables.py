@@ -16,7 +16,6 @@ from napari_ngff.labels.kept_edits import address_text
 from napari_ngff.plate.tables.files import write_frame
 from napari_ngff.plate.tables.measure_labels import FieldPath, FieldTask
 from napari_ngff.plate.tables.object_features import choose_columns
-from napari_ngff.store.write.begin import why_not_written
 from napari_ngff.viewer.annotations.table_annotation import (
     MeasuredLabels,
     TableAnnotation,
@@ -350,7 +349,7 @@ class PlateTables:
         place, chosen = self.browser.node.location, self.joined.chosen
         if chosen is None or chosen.source is not TableOrigin.MEASURED:
             return "Choose a table that was measured."
-        return why_not_written(place.source, place.path)
+        return place.source.why_not_written(place.path)
 
     def save_in_images(self) -> None:
         """Write the chosen table, which was measured, into its images."""

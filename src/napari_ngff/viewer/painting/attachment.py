@@ -21,7 +21,6 @@ from napari_ngff.metadata.model import KIND, LabelInfo, LabelKind
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.pyramids.level_reduction import method_named
 from napari_ngff.store.pyramids.pyramid import open_pyramid
-from napari_ngff.store.write.begin import begin_transaction
 from napari_ngff.viewer.layers.label_owners import SAVE_AS, TARGET, LabelTarget
 from napari_ngff.viewer.plans.layer_plan import KEY, LayerOrigin, origin_of
 from napari_ngff.viewer.saving.layer_description import LayerDescription
@@ -104,7 +103,7 @@ def _finish_interrupted_save(origin: LayerOrigin) -> bool:
     # Edits that were saved without it would leave it as it was.
     with suppress(OMEZarrError, OSError):
         location = origin.node.location
-        begin_transaction(location.source).recover(location.path)
+        location.source.begin().recover(location.path)
         return len(open_pyramid(origin.node).levels) > count
     return False
 

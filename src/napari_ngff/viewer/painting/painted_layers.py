@@ -18,7 +18,6 @@ from napari_ngff.store.arrays.lazy_array import (
 )
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.pyramids.resampled import ResampledLevel
-from napari_ngff.store.write.begin import why_not_written
 from napari_ngff.viewer.layers.label_colors import LabelColors
 from napari_ngff.viewer.layers.label_owners import TARGET, follow_padlock
 from napari_ngff.viewer.painting.attachment import attach_saver
@@ -234,5 +233,5 @@ def why_read_only(source: ArraySource) -> str:
     if not inner.array.direct:
         return f"their codecs can only be read, not written. {COPY}"
     # Last, since it asks the file system.
-    why = why_not_written(inner.array.source, inner.array.path)
+    why = inner.array.source.why_not_written(inner.array.path)
     return f"{why} {COPY}" if why else ""

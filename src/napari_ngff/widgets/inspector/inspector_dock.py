@@ -19,8 +19,8 @@ from qtpy.QtWidgets import (
 
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.check.repair import REPAIRS
+from napari_ngff.store.hierarchy.location import image_of_list
 from napari_ngff.store.hierarchy.node import Node, open_node
-from napari_ngff.store.write.label_list_watch import image_of_list
 from napari_ngff.viewer.inspecting.inspection import (
     FileProblems,
     PlaceDetails,

@@ -1,4 +1,4 @@
-"""Changes a zip archive: objects wait, and `commit` writes a new archive.
+"""Writes a zip archive again with changed entries.
 
 It is written beside the old one. Entries that stay are copied as they are, verified,
 and the archive is renamed.
@@ -14,26 +14,20 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from typing_extensions import override
-
 from napari_ngff.errors import (
-    NodeNotFoundError,
-    OMEZarrError,
     UnsupportedError,
     name_errors,
 )
 from napari_ngff.store.limits import size_text
-from napari_ngff.store.sources.archive_store import ArchiveStore, close_all, reload_all
 from napari_ngff.store.sources.blob import Revision
 from napari_ngff.store.sources.file_bytes import PositionFile
 from napari_ngff.store.sources.zip_directory import (
     ENCRYPTED,
     ZipArchive,
 )
-from napari_ngff.store.write.file_lock import lock_open_file, turn_lock
+from napari_ngff.store.write.file_lock import lock_open_file
 from napari_ngff.store.write.fsync import flush_folder, flush_open_file
 from napari_ngff.store.write.replace_file import rename_aside, rename_over
-from napari_ngff.store.write.waiting_transaction import WaitingTransaction
 from napari_ngff.store.write.writer_token import aside_name, new_token, remove_left
 from napari_ngff.store.write.zip_packing import rank_key, update_comment
 from napari_ngff.store.write.zip_writer import (
@@ -43,7 +37,8 @@ from napari_ngff.store.write.zip_writer import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
 
     from napari_ngff.store.store import GoesOn
     from napari_ngff.store.write.waiting_transaction import StagedObject
@@ -56,6 +51,7 @@ def rewrite_archive(
     old: ZipArchive,
     staged: Mapping[str, StagedObject | None],
     root: bytes | None,
+    all_closed: Callable[[str], AbstractContextManager[None]],
     goes_on: GoesOn | None = None,
 ) -> bool | None:
     """Replace an archive by a new one with changed entries.
@@ -73,6 +69,8 @@ def rewrite_archive(
         Name -> new object; None to leave it out.
     root
         The document at the root of the hierarchy, for the comment.
+    all_closed
+        Closes the archive wherever this process has it open, and opens the new one.
     goes_on
         See `GoesOn`.
 
@@ -109,7 +107,7 @@ def rewrite_archive(
             verify_archive(aside, parts, staged)
             if sys.platform == "win32":
                 file.close()
-            return True if replace_archive(aside, path, old) else None
+            return True if replace_archive(aside, path, old, all_closed) else None
     finally:
         with suppress(FileNotFoundError):
             os.unlink(aside)
@@ -202,12 +200,23 @@ def require_room(path: str, needed: int) -> None:
         )
 
 
-def replace_archive(aside: str, path: str, old: ZipArchive) -> bool:
+def replace_archive(
+    aside: str,
+    path: str,
+    old: ZipArchive,
+    all_closed: Callable[[str], AbstractContextManager[None]],
+) -> bool:
     """Rename a new archive into its place, unless another program replaced the old
     one.
     """
     if sys.platform == "win32":
-        return replace_closed(aside, path, old)
+        if Revision.of_file(path) != old.file.revision:
+            return False
+        # All sources of this process; another process that has it open makes the
+        # rename fail.
+        with all_closed(path):
+            rename_aside(aside, path)
+        return True
     with open(path, "rb") as file:
         # Another process that saves into it waits here, and then finds a new file.
         lock_open_file(file.fileno(), wait=True)
@@ -218,140 +227,3 @@ def replace_archive(aside: str, path: str, old: ZipArchive) -> bool:
             return False
     flush_folder(os.path.dirname(path))
     return True
-
-
-def replace_closed(aside: str, path: str, old: ZipArchive) -> bool:
-    """Replace the archive on Windows, where it must not be open."""
-    if Revision.of_file(path) != old.file.revision:
-        return False
-    # All sources of this process; another process that has it open makes the rename
-    # fail.
-    close_all(path)
-    try:
-        rename_aside(aside, path)
-    finally:
-        reload_all(path)
-    return True
-
-
-class ArchiveTransaction(WaitingTransaction):
-    """Change the archive of a `ArchiveStore`; see `Transaction`.
-
-    Memory: some 400 bytes for each entry of the archive while it is written, and some
-    hundred for each object that waits.
-
-    Parameters
-    ----------
-    archive
-        It reads the newest archive of its path from now on.
-    """
-
-    def __init__(self, archive: ArchiveStore) -> None:
-        # The target of a link is replaced, not the link.
-        self.path = os.path.realpath(archive.path)
-        super().__init__(archive, archive.name, os.path.dirname(self.path))
-        self.archive = archive
-
-    # Reading.
-
-    @override
-    def refresh(self) -> None:
-        with self._lock:
-            if not self._waiting:
-                # The file may be missing or incomplete while another program writes it:
-                # reading continues in the old one, and `commit` raises.
-                with suppress(OMEZarrError):
-                    self._reopen_changed()
-
-    @override
-    def find_revision(self, key: str) -> Revision | None:
-        self.refresh()
-        return super().find_revision(key)
-
-    def _reopen_changed(self) -> None:
-        """Open the archive again if another program replaced it.
-
-        Raises
-        ------
-        NodeNotFoundError, AccessError, CorruptDataError, UnsupportedError
-            As `ZipArchive`.
-        """
-        now = Revision.of_file(self.path)
-        if now is None:
-            msg = f"There is no file {self.path} any more. Put it back, and save again."
-            raise NodeNotFoundError(msg)
-        # By size, time and inode of the whole file: cheaper than comparing the entries.
-        if now != self.archive.archive.file.revision:
-            self.archive.reload()
-
-    # Writing.
-
-    @override
-    def remove_leftovers(self, prefix: str, dead: Collection[str] = ()) -> None:
-        """Remove unfinished files of killed processes beside the archive."""
-        remove_left(os.path.dirname(self.path))
-
-    @override
-    def commit(self, goes_on: GoesOn | None = None) -> bool:
-        """Write the archive with all that waits; see `Transaction.commit`.
-
-        Raises
-        ------
-        ConflictError
-            As of `Transaction`.
-        CorruptDataError, UnsupportedError
-            Where the archive is damaged, or has encrypted entries.
-        AccessError, OSError
-            Where the folder cannot be written, or the disk has no room for a second
-            archive. Objects continue to wait.
-        """
-        # Threads of this process; other processes wait at the lock of the archive in
-        # `replace_archive`.
-        with turn_lock(self.path):
-            # Again, if another program replaced the archive while the new one was
-            # written.
-            while self._waiting:
-                self._drop_conflicts()
-                self._secure_all()
-                done = self._write_archive(goes_on)
-                if done is not None:
-                    return done
-        return True
-
-    def _drop_conflicts(self) -> None:
-        """Drop objects that other programs have changed in the archive."""
-        with self._lock:
-            self._reopen_changed()
-        replaced = self._find_replaced()
-        with self._lock:
-            # An object may be ours already, if an earlier commit failed after the
-            # rename.
-            changed = [
-                key
-                for key, waiting in self._waiting.items()
-                if key.startswith(replaced)
-                or self._stored_revision(key)
-                not in (waiting.before, self.source.find_revision(key))
-            ]
-            for key in changed:
-                del self._waiting[key]
-            self._conflicts += changed
-        self._raise_conflicts()
-
-    def _write_archive(self, goes_on: GoesOn | None) -> bool | None:
-        """Write the new archive; None if the old one was changed meanwhile."""
-        with self._lock:
-            entry_name = self.archive.entry_name
-            staged = {entry_name(k): v.content for k, v in self._waiting.items()}
-        # With what waits: the version in the comment has to be that of the new
-        # document.
-        root = self.source.get("zarr.json")
-        done = rewrite_archive(self.path, self.archive.archive, staged, root, goes_on)
-        if not done:
-            return done
-        try:
-            reload_all(self.path)
-        finally:
-            # After the reload: until then only the waiting objects are readable.
-            self._forget_saved()
-        return True
