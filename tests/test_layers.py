@@ -77,9 +77,19 @@ WRITES = {
 }
 """Modules that open files to write them, beside those of ``store/write``: others change
 what windows share by `SharedDocument`, and replace what they make by `replace_file`."""
+KIND = r"\b(?:(?:Folder|Archive|Remote|Zarr)Store|\w+Transaction)\b"
 KINDS = re.compile(
-    r"isinstance\([^()]*\b(?:(?:Folder|Archive|Remote|Zarr)Store|\w+Transaction)\b[^()]*\)"
+    rf"isinstance\([^()]*{KIND}[^()]*\)|\"s3://\"|source\.name\.startswith\("
+    r"|\"://\" (?:not )?in (?:str\()?(?:node|source)"
 ).findall
+"""Questions of what kind a store is; its traits and methods answer all others."""
+MAKES_KINDS = {
+    "store/hierarchy/location.py": "has the table of kinds",
+    "store/write/new_objects.py": "chooses where a new hierarchy goes",
+    "store/write/zip_unpacking.py": "reads entries of an archive in parts",
+}
+"""Modules that name a kind, beside those of ``store/sources``. Who made a folder, or
+found it beside something else, opens it."""
 
 
 @functools.cache
@@ -155,8 +165,10 @@ def violations(path: str, text: str) -> list[str]:
             found.append(f"{own} imports napari: {name}")
     if not path.startswith("store/write/"):
         found += [f"names {name} outside store/write" for name in DURABLE(text)]
-    if own != "store":
+    if not path.startswith("store/sources/") and path not in MAKES_KINDS:
         found += [f"asks for a kind of store: {call}" for call in KINDS(text)]
+        made = re.compile(r"\b(?:Archive|Remote|Zarr)Store$|\.open_zip$").search
+        found += [f"names a kind: {name}" for name in imported(text) if made(name)]
     if len(text.splitlines()) > LONGEST:
         found.append(f"is longer than {LONGEST} lines")
     return found
@@ -227,6 +239,17 @@ def test_module_keeps_to_its_layer(module: Path) -> None:
         ("labels/journal.py", "def f(a, b):\n    os.replace(a, b)"),
         ("store/node.py", "def f(a):\n    os.fsync(a)"),
         ("labels/label_writer.py", "isinstance(source, FolderStore)"),
+        (
+            "store/check/repair.py",
+            "isinstance(node.source, ArchiveStore | FolderStore)",
+        ),
+        ("store/pyramids/pyramid.py", 'source.name.startswith("http")'),
+        ("store/convert/work_unit.py", 'root.startswith("s3://")'),
+        ("store/hierarchy/summary.py", 'if "://" in str(node): pass'),
+        (
+            "store/check/visit_groups.py",
+            "from napari_ngff.store.sources.archive_store import ArchiveStore",
+        ),
         ("labels/field_states.py", "Path(a).write_text(b)"),
         ("viewer/services/settings.py", "note.touch()"),
         ("labels/field_states.py", "with open(a, 'w', encoding='utf-8') as b: pass"),
@@ -259,6 +282,10 @@ def test_violation_is_seen(path: str, text: str) -> None:
         ("cli.py", "from napari_ngff import __version__"),
         ("store/write/fsync.py", "def f(a):\n    os.fsync(a)"),
         ("store/hierarchy/location.py", "isinstance(source, FolderStore)"),
+        (
+            "labels/places/sidecar.py",
+            "from napari_ngff.store.sources.folder_store import FolderStore",
+        ),
         ("errors.py", "import naparison, qtpython"),
         (
             "viewer/services/settings.py",

@@ -49,7 +49,6 @@ from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.new_objects import (
     copy_by_server,
     flush_objects,
-    is_bucket,
     put_object,
     sum_revision,
     target_source,
@@ -286,7 +285,7 @@ def _is_intact(unit: WorkUnit, done: UnitRecord, written: _Written) -> bool:
         cells = cells_in(opened.task.unit_box(unit.index), opened.unit)
         keys = [opened.key_of(cell) for cell in cells]
     sums: list[Callable[[str], tuple[int, int] | None]] = [partial(_sum_object, target)]
-    if is_bucket(unit.target):
+    if target.traits.is_remote:
         # The bytes of what a server has copied itself are not known.
         sums.insert(0, partial(sum_revision, unit.target))
     for sum_object in sums:
@@ -313,11 +312,9 @@ def _sum_object(target: Store, key: str) -> tuple[int, int] | None:
 def _copy_objects(
     unit: WorkUnit, pairs: list[tuple[str, str]], written: _Written
 ) -> None:
-    in_bucket = is_bucket(unit.target)
-
     def copy_object(pair: tuple[str, str]) -> None:
         source, target = pair
-        if in_bucket and written.copy_in_bucket(source, target):
+        if written.copy_in_bucket(source, target):
             return
         data = None
         try:

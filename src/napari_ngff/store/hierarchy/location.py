@@ -3,7 +3,7 @@
 >>> find_location("plate.ome.zarr/B/3/0").path  # doctest: +SKIP
 'B/3/0'
 
-All kinds of stores are known here alone. Nothing here writes.
+All kinds of stores are known here alone, in `FINDERS`. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from napari_ngff.store.sources.archive_store import open_zip
 from napari_ngff.store.sources.folder_store import FolderStore
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from napari_ngff.store.sources.remote_file import RemoteFile
     from napari_ngff.store.store import Store
 
@@ -166,14 +168,22 @@ def find_location(where: Any, **options: Any) -> Location:
     AccessError, CorruptDataError, UnsupportedError
         As their names say.
     """
-    if isinstance(where, str) and is_url(where):
-        return _locate_url(where, options)
-    if isinstance(where, str | os.PathLike):
-        return _locate_path(os.fspath(where))
-    return _locate_object(where)
+    found = next(filter(None, (find(where, options) for find in FINDERS)), None)
+    if found is None:
+        msg = f"Cannot open a {type(where).__name__}: give a path, URL or zarr group."
+        raise TypeError(msg)
+    return Location(*found)
 
 
-def _locate_path(where: str) -> Location:
+Found = tuple["Store", str]
+"""A store, and a path in it."""
+
+
+def _find_path(where: Any, _: Any = None) -> Found | None:
+    """Find the folder or the archive of a path."""
+    if not isinstance(where, str | os.PathLike):
+        return None
+    where = os.fspath(where)
     if where.lower().startswith("file:"):
         where = url2pathname(urlsplit(where).path)
     path = os.path.abspath(os.path.expanduser(where))
@@ -186,12 +196,12 @@ def _locate_path(where: str) -> Location:
         # Not `os.path.exists`, which reports a folder without permission as missing.
         os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
-        return _locate_inside_file(path)
+        return _find_in_file(path)
     except OSError as error:
         msg = f"Cannot look into {path}: {error.strerror}."
         raise AccessError(msg) from error
     if not os.path.isdir(path):
-        return _locate_inside_file(path)
+        return _find_in_file(path)
     # Before anything is read in it, which would find nothing and report no image.
     if not os.access(path, os.R_OK | os.X_OK):
         msg = f"No permission to read the folder {path}."
@@ -200,10 +210,10 @@ def _locate_path(where: str) -> Location:
     # groups above.
     root = _root_folder(path)
     inner = os.path.relpath(path, root).replace(os.sep, "/")
-    return Location(FolderStore(root), "" if inner == "." else inner)
+    return FolderStore(root), "" if inner == "." else inner
 
 
-def _locate_inside_file(path: str) -> Location:
+def _find_in_file(path: str) -> Found:
     """Find the archive that `path` is, or is inside of."""
     archive, inner = path, ""
     # Upwards until a file is met: behind an archive the path goes on inside of it.
@@ -219,24 +229,25 @@ def _locate_inside_file(path: str) -> Location:
     if not archive.lower().endswith(ZIP_SUFFIXES):
         msg = f"Not an OME-Zarr: {archive}."
         raise NotOMEZarrError(msg, remedy="Give a folder, an .ozx or a .zip.")
-    return _locate_in_archive(archive, normal_path(inner, archive))
+    return _open_archive(archive, normal_path(inner, archive))
 
 
-def _locate_in_archive(
-    archive: str | os.PathLike[str] | RemoteFile, inner: str
-) -> Location:
+def _open_archive(archive: str | os.PathLike[str] | RemoteFile, inner: str) -> Found:
     """Open an archive; `inner` may begin with the folder that is its root."""
     source = open_zip(archive)
     # A path given by a person has the nested root folder in it; keys below the source
     # have not.
     if inner == source.root or inner.startswith(f"{source.root}/"):
         inner = inner[len(source.root) :].lstrip("/")
-    return Location(source, inner)
+    return source, inner
 
 
-def _locate_url(
-    url: str, options: dict[str, Any], roots: tuple[str, ...] = ROOT_SUFFIXES
-) -> Location:
+def _find_address(
+    url: Any, options: dict[str, Any], roots: tuple[str, ...] = ROOT_SUFFIXES
+) -> Found | None:
+    """Find the folder or the archive of a server."""
+    if not is_url(url):
+        return None
     from napari_ngff.store.sources.remote_file import RemoteFile
     from napari_ngff.store.sources.remote_store import RemoteStore
     from napari_ngff.store.sources.server_logins import (
@@ -271,20 +282,21 @@ def _locate_url(
     if is_archive:
         files = RemoteStore(secrets.complete_address(folder), dict(secrets.options))
         try:
-            return _locate_in_archive(RemoteFile(files, name), inner)
+            return _open_archive(RemoteFile(files, name), inner)
         except NodeNotFoundError:
             # A folder of the server may have such a name, too.
             if roots != ROOT_SUFFIXES or not ZARR_BELOW.search(inner):
                 raise
-            return _locate_url(url, options, ROOT_SUFFIXES[:1])
+            return _find_address(url, options, ROOT_SUFFIXES[:1])
     source = RemoteStore(secrets.complete_address(root), dict(secrets.options))
     if root.startswith("s3://"):
         # Now, in the background: later the main thread would wait for the answer.
         source.ask_writable()
-    return Location(source, inner)
+    return source, inner
 
 
-def _locate_object(where: Any) -> Location:
+def _find_opened(where: Any, _: Any) -> Found | None:
+    """Find what a program has open by zarr."""
     import zarr
     from zarr.abc.store import Store
     from zarr.storage import LocalStore, ZipStore
@@ -297,13 +309,19 @@ def _locate_object(where: Any) -> Location:
     if isinstance(store, LocalStore):
         # As a path: our own source is faster, and knows revisions, so that labels can
         # be saved.
-        return _locate_path(os.path.join(store.root, *path.split("/")))
+        return _find_path(os.path.join(store.root, *path.split("/")))
     if isinstance(store, ZipStore):
-        return _locate_in_archive(store.path, path)
-    if not isinstance(store, Store):
-        msg = f"Cannot open a {type(where).__name__}: give a path, URL or zarr group."
-        raise TypeError(msg)
-    return Location(ZarrStore(store), path)
+        return _open_archive(store.path, path)
+    return (ZarrStore(store), path) if isinstance(store, Store) else None
+
+
+FINDERS: list[Callable[[Any, dict[str, Any]], Found | None]] = [
+    _find_address,
+    _find_path,
+    _find_opened,
+]
+"""Find what an address, a path or an object names, or nothing: the first one counts. A
+kind of store is one module with such a function, and one line here."""
 
 
 def _root_folder(path: str) -> str:
