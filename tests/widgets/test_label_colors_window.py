@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from napari.layers import Labels
 from napari.utils.colormaps import DirectLabelColormap
+from napari.utils.colormaps import label_colormap as cyclic_colormap
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 
@@ -92,6 +93,26 @@ def drawn(viewer, ids, colormap):
     pictures.append(picture(viewer))
     viewer.layers.remove(layer)
     return pictures
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_own_colours_of_more_labels_than_16_bits_count_are_left_at_once(viewer, alone):
+    use_workers()
+    ids = cells().astype("u4")
+    labels = viewer.add_layer(OMEZarrLabels(Canvas(pyramid(ids, SHAPES[1:]))))
+    labels.selected_label, labels.show_selected_label = 5, alone
+    pump(50)
+    colors = {value: (value % 256, 99, 0, 255) for value in range(1, 70_000)}
+    labels.colormap = label_colormap(colors)
+    own = picture(viewer)
+    labels.colormap = cyclic_colormap(49)
+    ours = picture(viewer)
+    assert (ours != own).any()
+    labels.visible = False
+    twin = viewer.add_layer(stock_twin(labels, 0, None))
+    twin.selected_label, twin.show_selected_label = 5, alone
+    twin.colormap = cyclic_colormap(49)
+    np.testing.assert_array_equal(ours, picture(viewer))
 
 
 @pytest.mark.long

@@ -66,6 +66,14 @@ def test_a_region_is_of_one_field(viewer, labels, gate):
     assert len(viewer.layers) == count
     form.extractRegion()
     until(lambda: len(viewer.layers) > count)
+    form.form.region.setCurrentIndex(form.form.region.findData("label"))
+    viewer.layers.selection.active = viewer.layers[0]
+    form.form.measureRegion()
+    until(lambda: form.form.memory.text() == "Select the labels.")
+    assert not form.take.isEnabled()
+    viewer.layers.remove(viewer.layers[-1])
+    pump(100)
+    assert not form.take.isEnabled()
     form.window().close()
 
 

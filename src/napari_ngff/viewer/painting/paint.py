@@ -129,6 +129,15 @@ class OMEZarrLabels(CanvasLabels):
         """The mode that napari selects again when the layer is shown."""
         return str(self._visible_mode)
 
+    @CanvasLabels.colormap.setter  # type: ignore[untyped-decorator]
+    def colormap(self, colormap: Any) -> None:
+        """Draw other colours; the canvas, which knows their number, hears it last."""
+        events = self.events.colormap, self.events.selected_label
+        with events[0].blocker(), events[1].blocker():
+            CanvasLabels.colormap.fset(self, colormap)
+        for changed in events:
+            changed()
+
     def get_status(self, *arguments: Any, **keywords: Any) -> dict[str, str]:
         """Return napari's status, with the reason where no tool changes the labels."""
         status: dict[str, str] = super().get_status(*arguments, **keywords)

@@ -83,11 +83,10 @@ class RegionForm(QWidget):
     def showEvent(self, event: Any) -> None:
         """Update levels and size when the form is shown."""
         self.refreshLevels()
-        self.measureRegion()
         super().showEvent(event)
 
-    def refreshLevels(self) -> None:
-        """Offer the levels that there are."""
+    def refreshLevels(self, event: Any = None) -> None:
+        """Offer the levels that there are, and measure the region."""
         layers = list_sources(self._viewer)
         shapes = level_shapes(layers[0]) if layers else []
         with QSignalBlocker(self.level):
@@ -97,13 +96,13 @@ class RegionForm(QWidget):
             for number, shape in enumerate(shapes):
                 self.level.addItem(f"{number}: {' x '.join(map(str, shape))}", number)
             self.level.setCurrentIndex(min(chosen, self.level.count() - 1))
-        self.possible.emit(bool(layers))
+        self.measureRegion()
 
     def measureRegion(self) -> None:
         """Show how large the region is, before anything is read."""
-        self._plan_region(self._show_size)
+        self._plan_region("plan", self._show_size)
 
-    def _plan_region(self, done: Callable[[Any], None]) -> None:
+    def _plan_region(self, subject: str, done: Callable[[Any], None]) -> None:
         viewer, layers = self._viewer, list_sources(self._viewer)
         kind, level = self.region.currentData(), self.level.currentData() or 0
 
@@ -114,9 +113,9 @@ class RegionForm(QWidget):
                 return str(error)
 
         if kind == "label":  # reads pixels, to find where the label is
-            self._tasks.start_task("plan", plan_or_explain, done)
+            self._tasks.start_task(subject, plan_or_explain, done)
         else:
-            self._tasks.cancel_others("take")  # a plan that a worker still makes
+            self._tasks.cancel_others("take", "read")  # what a worker still measures
             done(plan_or_explain())
 
     def _show_size(self, handover: RegionHandover | str) -> None:
@@ -137,7 +136,7 @@ class RegionForm(QWidget):
             if not isinstance(handover, str):
                 self._read_handover(handover, done)
 
-        self._plan_region(read_planned)
+        self._plan_region("read", read_planned)
 
     def _read_handover(
         self, handover: RegionHandover, done: Callable[[Any], None]
@@ -187,13 +186,8 @@ class VolumeForm(QWidget):
         self.form.reported.connect(self.status.setText)
         layers, dims = viewer.layers.events, viewer.dims.events
         for event in (layers.inserted, layers.removed, dims.ndisplay):
-            connect_while_alive(event, self, self.refreshForm)
+            connect_while_alive(event, self, self.form.refreshLevels)
         ThemeFollower(self, viewer)
-
-    def refreshForm(self, event: Any = None) -> None:
-        """Update the choices to the layers there are."""
-        self.form.refreshLevels()
-        self.form.measureRegion()
 
     def viewVolume(self) -> None:
         """Read the region in a worker, show it in 3D, and close the form."""
