@@ -389,7 +389,9 @@ def test_the_first_row_without_a_number_is_told(column, tmp_path, monkeypatch, u
     assert f"in {column}." in told
 
 
-def test_a_copy_of_an_image_says_regions_of_regions(tmp_path, monkeypatch, user):
+def test_a_copy_has_regions_unless_its_voxels_have_another_size(
+    tmp_path, monkeypatch, user
+):
     path = image_in(tmp_path)
     write_boxes(path, {"F0": box_at("yx", 1)})
     viewer = opened(path, monkeypatch)
@@ -398,13 +400,16 @@ def test_a_copy_of_an_image_says_regions_of_regions(tmp_path, monkeypatch, user)
         if name == "mine":
             drawn = choose(viewer, name, is_new=True)
         drawn.layer.add_rectangles([[1, 2], [1, 8], [6, 8], [6, 2]])
-    chosen = choose_layers(viewer.layers)
-    copy = describe_copy(chosen.layers)
-    planned = plan_annotations(session_of(viewer).annotations, chosen, copy)
-    assert planned == [
-        ("regions 'csv'", "their unsaved changes: save them in the image"),
-        ("regions 'mine'", "save them in the image"),
-    ]
+    for is_scaled in (False, True):
+        for layer in viewer.layers:
+            layer.scale = layer.scale * (1 + is_scaled)
+        chosen = choose_layers(viewer.layers)
+        copy = describe_copy(chosen.layers)
+        planned = dict(plan_annotations(session_of(viewer).annotations, chosen, copy))
+        assert [*planned] == ["regions 'csv'", "regions 'mine'"]
+        why = [x for x in planned.values() if isinstance(x, str)]
+        size = "the voxels have another size in the new file"
+        assert why == [size, size] * is_scaled
 
 
 def test_the_image_of_what_is_selected_has_the_regions(tmp_path, monkeypatch, user):

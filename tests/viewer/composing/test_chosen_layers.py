@@ -17,10 +17,18 @@ from napari.components import ViewerModel
 
 from napari_ngff.metadata.units import unit_factor
 from napari_ngff.plate.tables.files import find_table
+from napari_ngff.plate.tables.table import WellTable
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.hierarchy.summary import list_tables
 from napari_ngff.viewer.annotations.annotations import CopiedPart
+from napari_ngff.viewer.annotations.file_annotation import image_node
 from napari_ngff.viewer.annotations.object_class_annotation import begin_classes
+from napari_ngff.viewer.annotations.region_table import read_region_table
+from napari_ngff.viewer.annotations.regions_annotation import (
+    RegionsAnnotation,
+    region_axes,
+)
+from napari_ngff.viewer.annotations.table_annotation import TableAnnotation
 from napari_ngff.viewer.composing.chosen_layers import (
     choose_layers,
     describe_copy,
@@ -40,6 +48,7 @@ from recovering import User, image_of, opened
 OF_OTHERS = {"projection": "normal", "defaultT": 0, "model": "color"}
 PLACES = [[3.0, 4.0], [10.5, 20.25]]
 OUTLINE = [[5, 5], [5, 20], [20, 20]]
+BOX = np.array([[9, 9], [9, 29], [19, 29], [19, 9]]) + 0.5
 
 
 @pytest.fixture(autouse=True)
@@ -97,6 +106,14 @@ def annotate(viewer):
     viewer.add_points(PLACES, name="spots", features={"kind": ["a", "b"]}, **place)
     viewer.add_shapes([np.array(OUTLINE)], shape_type="polygon", name="lines", **place)
     viewer.layers["lines"].visible = False
+    rows = pd.DataFrame({"well": ["", ""], "label": [1, 2], "area": [1.5, 2.5]})
+    owner, node = session_of(viewer).annotations, image_node(image)
+    TableAnnotation(owner, "nuclei", "cells", WellTable("nuclei", rows), node=node)
+    table = read_region_table(node, "FOV", region_axes(image))
+    RegionsAnnotation.open_table(owner, image, "FOV", table)
+    RegionsAnnotation.begin(owner, image, "mine")
+    for name in ("FOV", "mine"):
+        viewer.layers[name].add_rectangles([BOX])
     viewer.layers[image.name].visible = True
 
 
@@ -132,6 +149,7 @@ def attributes_of(path):
 ALL = {
     *("table 'features'", "table 'arrays'", "table 'FOV'", "table 'masks'"),
     *("points 'spots'", "shapes 'lines'", "classes of 'nuclei'"),
+    *("regions 'FOV'", "regions 'mine'", "measured table of nuclei (cells)"),
 }
 
 
@@ -165,7 +183,7 @@ def saved(request, images, tmp_path_factory):
         parts, left = save_copy(viewer, folder / "copy.ome.zarr", after)
         # A copy is no save.
         assert unsaved(viewer) == work
-        assert len(work) == 4
+        assert len(work) == 6
         assert files_below(images) == stood
     same = before == after
     return Saved(source, folder / "copy.ome.zarr", viewer, parts, left, same)
@@ -179,6 +197,7 @@ def test_all_that_an_image_has_goes_along(saved):
 def test_other_programs_read_tables_points_and_shapes(saved):
     ngio = pytest.importorskip("ngio")
     target, names = saved.target, {"features", "FOV", "masks", "nuclei_classes"}
+    names |= {"nuclei_measured", "mine"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         container = ngio.open_ome_zarr_container(str(target))
@@ -186,11 +205,16 @@ def test_other_programs_read_tables_points_and_shapes(saved):
         assert set(container.list_tables()) == {*names, "arrays"}
         names |= {"arrays"} if saved.is_same else set()
         rows = {name: len(container.get_table(name).dataframe) for name in names}
-    assert (rows["features"], rows["FOV"], rows["nuclei_classes"]) == (3, 1, 1)
+        (box,) = container.get_table("mine").rois()
+        pixels = container.get_image().get_roi(box)
+    assert (rows["features"], rows["FOV"], rows["nuclei_classes"]) == (3, 2, 1)
+    assert pixels.shape[-2:] == (10, 20)
+    measured = pd.read_csv(target / "tables/nuclei_measured/table.csv")
+    assert measured.to_dict("list") == {"label": [1, 2], "area": [1.5, 2.5]}
     table = pd.read_csv(target / "tables/nuclei_classes/table.csv")
     assert table.to_dict("list") == {"label": [3], "class": ["round"]}
     if saved.is_same:
-        for name in ("features", "arrays", "FOV", "masks"):
+        for name in ("features", "arrays", "masks"):
             old, new = (
                 files_below(x / "tables" / name) for x in (saved.source, target)
             )
@@ -235,7 +259,8 @@ def test_a_single_file_has_it_inside_and_beside(images, tmp_path, monkeypatch):
     parts, _ = save_copy(viewer, target)
     assert parts == dict.fromkeys(ALL, "")
     node = open_node(str(target))
-    assert len(list_tables(node)) == 5
+    assert len(list_tables(node)) == 7
+    assert not list(tmp_path.rglob("*.aside"))
     assert len(find_table(node, "arrays")[0]) == 3
     again = opened(target, monkeypatch)
     np.testing.assert_allclose(
@@ -311,6 +336,7 @@ def test_what_lost_its_labels_or_image_is_named(images, tmp_path, monkeypatch):
     parts, left = save_copy(viewer, tmp_path / "no-labels.ome.zarr")
     assert set(parts) == {"table 'FOV'"}
     named = {"table 'features'", "table 'arrays'", "table 'masks'"}
+    named |= {"measured table of nuclei (cells)"}
     assert set(left) == {*named, "classes of 'nuclei' of 0.5.ome.zarr"}
     assert list_tables(open_node(str(tmp_path / "no-labels.ome.zarr"))) == ("FOV",)
     viewer.layers.selection = {labels, cells}
@@ -397,10 +423,16 @@ def test_a_field_of_a_plate_becomes_an_image_with_its_annotations(
     own = begin_classes(session_of(viewer).annotations, labels)
     own.add_class("round")
     own.classify(3, "round")
+    frame = pd.DataFrame({"well": ["A/1", "A/2"], "field": "1", "label": [4, 5]})
+    owner, rows = session_of(viewer).annotations, WellTable("nuclei", frame)
+    TableAnnotation(owner, "nuclei", "p", rows, node=browser.node)
     before = files_below(tmp_path)
     parts, left = save_copy(viewer, tmp_path / "field.ome.zarr")
     assert left == {}
-    assert set(parts) == {"points 'Points'", "classes of 'nuclei'"}
+    measured = "measured table of nuclei (p)"
+    assert set(parts) == {"points 'Points'", "classes of 'nuclei'", measured}
+    copy = open_node(str(tmp_path / "field.ome.zarr"))
+    assert find_table(copy, "nuclei_measured")[0]["label"].tolist() == [5]
     assert before.items() <= files_below(tmp_path).items()
     again = opened(tmp_path / "field.ome.zarr", monkeypatch)
     points = again.layers["Points"], viewer.layers["Points"]
@@ -472,4 +504,4 @@ def test_a_copy_that_is_stopped_leaves_nothing_beside(images, tmp_path, monkeypa
         save_copy(viewer, tmp_path / "in" / "copy.ome.zarr", cancel=lambda: True)
     assert [x for x in tmp_path.rglob("copy*") if x.is_file()] == []
     assert not (tmp_path / "in" / "copy.points").exists()
-    assert len(unsaved(viewer)) == 4
+    assert len(unsaved(viewer)) == 6

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from napari.components import ViewerModel
     from psygnal import SignalInstance
 
+    from napari_ngff.store.hierarchy.node import Node
+
 KEEPS = "'Keep for later' lets you restore them next time."
 
 
@@ -109,6 +111,8 @@ class CopiedPart:
         For people, such as "points 'spots'".
     make
         Called in a worker with the version of the new file; returns path -> content.
+    save_into
+        Called after that with the image in the new file, which then has its tables.
     beside
         Ending of the folder beside the new file that has it; "" for the new file.
     layer
@@ -118,7 +122,8 @@ class CopiedPart:
     """
 
     title: str
-    make: Callable[[str], Mapping[str, bytes]]
+    make: Callable[[str], Mapping[str, bytes]] = lambda _: {}
+    save_into: Callable[[Node], object] = lambda _: None
     beside: str = ""
     layer: Any = None
     failure: str = ""

@@ -220,9 +220,7 @@ class FileAnnotation(Annotation):
                 raise content
             made = cls.make(owner, image, name, content)
         except (ValueError, KeyError) as error:
-            text = f"{path}: {error_text(error)}"
-            short = f"Not readable: {shorten_name(last_part(path))}"
-            Window.current.show_messages((text,), short)
+            report_unreadable(path, error)
             return None
         made.note_file((path, revision))
         return made
@@ -427,8 +425,8 @@ class FileAnnotation(Annotation):
         return CopiedPart(
             f"{self.noun}s '{self.name}'",
             lambda _: {name: encode().encode()},
-            self.folder_ending,
-            self.layer,
+            beside=self.folder_ending,
+            layer=self.layer,
         )
 
     def follow_copy(self, copy: ImageCopy) -> None:
@@ -481,6 +479,13 @@ class FileAnnotation(Annotation):
             Window.current.show_passing(text)
         self.owner.note_change()
         self.done.emit()
+
+
+def report_unreadable(path: str, error: Exception) -> None:
+    """Show that a file of an annotation cannot be read."""
+    text = f"{path}: {error_text(error)}"
+    short = f"Not readable: {shorten_name(last_part(path))}"
+    Window.current.show_messages((text,), short)
 
 
 def _new_journal(annotation: FileAnnotation) -> FileJournal:

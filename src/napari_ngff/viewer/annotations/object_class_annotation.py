@@ -18,7 +18,7 @@ from urllib.parse import unquote
 import numpy as np
 from typing_extensions import override
 
-from napari_ngff.errors import OMEZarrError, error_text
+from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.object_classes import (
     ClassChanges,
     ObjectClass,
@@ -40,6 +40,7 @@ from napari_ngff.viewer.annotations.file_annotation import (
     OlderFile,
     StoredFile,
     image_node,
+    report_unreadable,
 )
 from napari_ngff.viewer.annotations.object_class_table import (
     dump_copied_classes,
@@ -58,7 +59,6 @@ from napari_ngff.viewer.plans.layer_plan import origin_of
 from napari_ngff.viewer.services.notices import (
     count_noun,
     join_names,
-    last_part,
     shorten_name,
 )
 from napari_ngff.viewer.services.window import Window
@@ -386,7 +386,8 @@ class ObjectClassAnnotation(FileAnnotation):
             try:
                 table = read_class_table(node, name)
             except (OMEZarrError, OSError) as error:
-                _report_damaged(path, error)
+                show = partial(report_unreadable, path, error)
+                Window.current.run_in_main(show)
                 continue
             classes = table.classes
             content = ClassChanges(labels, classes.classes, classes.class_of)
@@ -428,13 +429,6 @@ def _describe_classes(rows: ObjectNames) -> str:
     given = {shorten_name(x) if x else "without a class" for x in rows.count_names()}
     which = f"{len(rows):,} objects are" if len(rows) > 1 else f"Object {min(rows)} is"
     return f"{which} {join_names(sorted(given))}."
-
-
-def _report_damaged(path: str, error: Exception) -> None:
-    text = f"{path}: {error_text(error)}"
-    short = f"Not readable: {shorten_name(last_part(path))}"
-    show = partial(Window.current.show_messages, (text,), short)
-    Window.current.run_in_main(show)
 
 
 def find_classes(owner: Annotations, layer: Any) -> ObjectClassAnnotation | None:

@@ -17,6 +17,7 @@ from typing_extensions import override
 from napari_ngff.plate.tables.feature_table import is_writable
 from napari_ngff.store.hierarchy.location import REGIONS_END
 from napari_ngff.store.limits import parse_object
+from napari_ngff.viewer.annotations.annotations import CopiedPart
 from napari_ngff.viewer.annotations.drawn_annotation import (
     DrawnAnnotation,
     axes_of,
@@ -28,6 +29,7 @@ from napari_ngff.viewer.annotations.region_table import (
     RegionTable,
     boxes_of,
     draw_boxes,
+    read_region_table,
     write_regions,
 )
 from napari_ngff.viewer.annotations.shapes_annotation import ShapesAnnotation
@@ -39,11 +41,8 @@ if TYPE_CHECKING:
 
     from napari.layers import Layer
 
-    from napari_ngff.viewer.annotations.annotations import (
-        Annotations,
-        CopiedPart,
-        ImageCopy,
-    )
+    from napari_ngff.store.hierarchy.node import Node
+    from napari_ngff.viewer.annotations.annotations import Annotations, ImageCopy
     from napari_ngff.viewer.annotations.file_annotation import OlderFile
 
 NAME = "name"
@@ -156,12 +155,23 @@ class RegionsAnnotation(ShapesAnnotation):
     @override
     def plan_copy(self, copy: ImageCopy) -> CopiedPart | str | None:
         is_in_image = self._path.startswith(f"{self.node}/tables/")
-        # All tables of an image go along.
-        return (
-            None
-            if is_in_image and not self.unsaved
-            else f"{'their unsaved changes: ' * is_in_image}save them in the image"
-        )
+        if is_in_image and not self.unsaved:
+            return None  # all tables of an image go along
+        part = super().plan_copy(copy)
+        if not isinstance(part, CopiedPart):
+            return part or "save their unsaved changes in the image" * is_in_image
+        if copy.is_scaled:
+            return "the voxels have another size in the new file"
+        make, at, axes = part.make, os.path.basename(self._path), self.axes
+
+        def save_into(image: Node) -> None:
+            ((file, data),) = make("").items()
+            stored = read_region_table(image, at, axes).file[1] if is_in_image else None
+            older = at * is_in_image, stored
+            name = file.removesuffix(self.file_ending)
+            write_regions(image, name, older, parse_object(data) or {}, axes)
+
+        return CopiedPart(part.title, save_into=save_into, layer=self.layer)
 
     @override
     def find_target(self) -> str:

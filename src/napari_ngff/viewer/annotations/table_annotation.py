@@ -20,6 +20,8 @@ from napari_ngff.viewer.annotations.annotations import (
     Annotation,
     Annotations,
     AnnotationState,
+    CopiedPart,
+    ImageCopy,
 )
 from napari_ngff.viewer.services.notices import count_noun, join_names, shorten_name
 from napari_ngff.viewer.services.window import Window, attempt_work
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from psygnal import SignalInstance
 
     from napari_ngff.labels.saving.journal_records import JournalSubject
+    from napari_ngff.metadata.model import JSON
     from napari_ngff.plate.tables.table import WellTable
     from napari_ngff.store.hierarchy.node import Node
 
@@ -284,13 +287,33 @@ class TableAnnotation(Annotation):
 
         Window.current.run_work(self._write_images, finish, fail)
 
+    def _describe_rows(self, rows: Any, labels: str) -> tuple[Any, JSON]:
+        texts = [x for x in rows if not self.table.is_numeric(x)]
+        return rows, describe_features(labels, texts)
+
     def _write_images(self) -> int | None:
-        table, tables = self.table, {}
-        for path, rows in table.list_images().items():
-            texts = [x for x in rows if not table.is_numeric(x)]
-            tables[path] = rows, describe_features(table.region, texts)
+        images = self.table.list_images().items()
+        labels = self.table.region
+        tables = {path: self._describe_rows(rows, labels) for path, rows in images}
         assert self.node is not None
         return write_tables(self.node, self.table_name, tables, self._goes_on)
+
+    @override
+    def plan_copy(self, copy: ImageCopy) -> CopiedPart | str | None:
+        name = copy.labels.get(self.table.region or self.labels)
+        images = self.table.list_images().items() if name and self.node else ()
+        places = {f"{self.node}/{path}".rstrip("/"): rows for path, rows in images}
+        rows = places.get(str(copy.node))
+        if name is None or rows is None:
+            return "the new file has not its labels and image"
+        if self.age or copy.is_scaled:
+            return self.age or "the voxels have another size in the new file"
+        tables = {"": self._describe_rows(rows, name)}
+
+        def save_into(image: Node) -> None:
+            write_tables(image, self.table_name, tables, lambda *_: True)
+
+        return CopiedPart(self.title, save_into=save_into)
 
     def _goes_on(self, done: int, total: int) -> bool:
         self._done = done / total

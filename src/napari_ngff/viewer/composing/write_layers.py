@@ -25,8 +25,10 @@ from napari_ngff.store.arrays.new_array import group_documents
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.convert.conversion_plan import TABLES
 from napari_ngff.store.data_folder import is_in_data_folder
-from napari_ngff.store.hierarchy.location import is_url
+from napari_ngff.store.hierarchy.location import Location, is_url
+from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.pyramids.pyramid_writer import PyramidPlan, open_pyramid_writer
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.store.write.new_hierarchy import SINGLE, NewHierarchy
 from napari_ngff.store.write.replace_file import replace_file
 from napari_ngff.viewer.annotations.annotations import CopiedPart
@@ -125,6 +127,9 @@ def write(
         writing.write_all(draft, progress, cancel)
         for key, data in _list_inside(parts, version).items():
             draft.put(key, data)
+        image = read_node(Location(FolderStore(draft.root)))
+        for part in parts:
+            _note_failure(part, partial(part.save_into, image))
     # Only now: beside a file that could not be written there is nothing new.
     stem = Address(os.path.realpath(target)).stem
     for part in parts:
@@ -149,9 +154,16 @@ def _list_inside(parts: Iterable[CopiedPart], version: str) -> dict[str, bytes]:
 def _make_part(
     part: CopiedPart, version: str, put: Callable[[str, bytes], None]
 ) -> None:
-    try:
+    def put_all() -> None:
         for name, data in part.make(version).items():
             put(name, data)
+
+    _note_failure(part, put_all)
+
+
+def _note_failure(part: CopiedPart, work: Callable[[], object]) -> None:
+    try:
+        work()
     except (OMEZarrError, OSError, ValueError) as error:
         part.failure = error_text(error)
 
