@@ -531,6 +531,34 @@ def test_a_correction_in_labels_of_others_annotates_no_field(tmp_path):
     assert list(browser.states.list_begun()) == ["A/1"]
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_labels_are_selected_again_after_fields_that_lack_them(tmp_path, own):
+    root = write_plate(
+        tmp_path / "p.ome.zarr",
+        grid=(1, 4),
+        fields=1,
+        shape=(1, 32, 32),
+        labelled=lambda well: ("cells",) * (not own and well in ("A/1", "A/4")),
+    )
+    for well in ("A/1", "A/4") if own else ():
+        viewer = ViewerModel()
+        session_of(viewer).browse(open_node(root)).show_field(well, "0")
+        layer = viewer.add_layer(new_labels(viewer.layers[0], "cells"))
+        layer.paint((0,) * (layer.ndim - 2) + (5, 5), 7)
+        assert layer.saver.save_now()
+    viewer = ViewerModel()
+    browser = session_of(viewer).browse(open_node(root))
+    browser.show_field("A/1", "0")
+    viewer.layers.selection.active = viewer.layers["cells"]
+    for well in ("A/2", "A/3"):
+        browser.show_field(well, "0")
+        assert "cells" not in viewer.layers
+        assert viewer.layers.selection.active is viewer.layers[0]
+    browser.show_field("A/4", "0")
+    assert viewer.layers.selection.active is viewer.layers["cells"]
+    assert viewer.layers["cells"].mode == "pan_zoom"
+
+
 def test_a_tool_in_hand_on_other_labels_stays_there_from_field_to_field(tmp_path):
     root = write_plate(
         tmp_path / "p", grid=(1, 3), fields=1, labelled=lambda well: ("nuclei",)

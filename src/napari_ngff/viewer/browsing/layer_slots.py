@@ -19,6 +19,7 @@ from napari_ngff.viewer.browsing.field_labels import (
 from napari_ngff.viewer.browsing.layer_swap import (
     COVERING,
     apply_look,
+    find_labels_left,
     is_overview,
     look_of,
     make_empty_channel,
@@ -88,7 +89,8 @@ class LayerSlots:
         self._chosen: set[str | None] = set()
         # Name of those selected in the field before; None where another layer was.
         self.labels_left: str | None = None
-        self._stands_in = False  # an image was selected in place of labels of others
+        self._left_others = False  # those are of another program
+        self._stands_in = False  # an image was selected in place of these labels
         self._visible: dict[tuple[Slot, bool], bool] = {}  # also by "is an overview"
         self._groups: tuple[Position, ...] = ()
         self._order: tuple[Slot, ...] = ()  # of what is shown, from the lowest layer
@@ -246,6 +248,7 @@ class LayerSlots:
         self._stands_in &= active is not None and layer_kind(active) == "image"
         if not self._stands_in:
             self.labels_left = label_name(active)
+            self._left_others = active is not None and are_of_others(active)
         return self._hold_strokes(
             [x for x in current.values() if isinstance(x, OMEZarrLabels)],
             self._exchange_layers(viewer, prepared, current, was_active),
@@ -328,6 +331,12 @@ class LayerSlots:
             ours = set(self.current_layers(viewer).values())
             left = (layer for layer in viewer.layers if layer in ours)
             viewer.layers.selection.active = next(left, None)
+            self._stands_in = self.labels_left is not None
+        elif self._stands_in:
+            layers = self.current_layers(viewer).values()
+            again = find_labels_left(layers, self.labels_left, self._left_others)
+            if again is not None:
+                viewer.layers.selection.active, self._stands_in = again, False
 
     def _show_or_remove(
         self, viewer: ViewerModel, slot: Slot, show: Callable[[], bool]

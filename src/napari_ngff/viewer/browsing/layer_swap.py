@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.store.arrays.lazy_array import ArrayWindow, BlankArray, LazyArray
+from napari_ngff.viewer.browsing.field_labels import label_name
 from napari_ngff.viewer.layers.image_layers import untouched_look
+from napari_ngff.viewer.layers.label_owners import are_of_others
 from napari_ngff.viewer.painting.brush import PAINTING
 from napari_ngff.viewer.painting.layer_classes import KEYS, LayerClasses
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
@@ -29,7 +31,7 @@ from napari_ngff.viewer.private.napari_layers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from napari.layers import Layer
 
@@ -199,6 +201,18 @@ def put_away_tools(layers: Mapping[Slot, Layer], kept: Collection[Slot]) -> None
         armed = isinstance(layer, OMEZarrLabels) and layer.mode in PAINTING
         if armed and slot not in kept:
             layer.mode = "pan_zoom"
+
+
+def find_labels_left(
+    layers: Iterable[Layer], name: str | None, of_others: bool
+) -> Layer | None:
+    """Find the labels of a name that a user had selected, after fields that lack them.
+
+    Own ones are not continued in those of another program.
+    """
+    fields = (x for x in layers if name and not is_overview(x.metadata))
+    found = (x for x in fields if label_name(x) == name)
+    return next((x for x in found if of_others or not are_of_others(x)), None)
 
 
 def select_same_class(classes: LayerClasses, labels: LabelsInUse) -> None:
