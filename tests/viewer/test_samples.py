@@ -55,6 +55,13 @@ def test_image_of_any_version(tmp_path: Path, version: str):
         assert group["labels/cells/0"].metadata.dimension_names == ("t", "y", "x")
 
 
+@pytest.mark.parametrize("write", [write_image, write_stack, write_plate])
+def test_options_that_there_are_not_are_refused(tmp_path: Path, write):
+    with pytest.raises(TypeError, match="no option channels, seeds"):
+        write(tmp_path / "x.zarr", seeds=3, channels=2)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.default_cases("stack-0.5", *(f"plate-{version}" for version in VERSIONS))
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("kind", ["stack", "plate"])

@@ -191,6 +191,8 @@ def open_sink(
 
     Errors are those of `write_image`.
     """
+    if unknown := options.keys() - SampleOptions.__annotations__.keys():
+        raise TypeError(f"Samples have no option {', '.join(sorted(unknown))}.")
     single = Path(where).suffix == SINGLE
     shards, chunk = options.get("shards", single), options.get("chunk", 256)
     if version not in VERSIONS:
