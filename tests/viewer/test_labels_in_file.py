@@ -19,6 +19,7 @@ from napari_ngff.viewer.annotations.object_class_annotation import (
     find_classes,
 )
 from napari_ngff.viewer.annotations.object_class_table import read_class_table
+from napari_ngff.viewer.composing.chosen_layers import choose_layers
 from napari_ngff.viewer.labels_in_file import delete_selected, rename_selected
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.reader import read_paths
@@ -84,12 +85,17 @@ def test_labels_go_from_file_and_window_and_come_back_to_both(window, folder):
     assert str(folder) in window.texts[0]
     assert names_in(folder) == ["cells"]
     assert layer not in viewer.layers
+    assert choose_layers(viewer.layers).lacking == ()
     ((text, undo),) = window.offers[0].actions
     assert text == "Undo"
     undo(None)
     assert names_in(folder) == ["cells", "nuclei"]
     assert layer in viewer.layers
     assert np.array_equal(np.asarray(layer.data[0]), pixels)
+    viewer.layers.selection.active = layer
+    rename_selected(viewer)
+    assert choose_layers(viewer.layers).lacking == ()
+    window.offers[-1].actions[0][1](None)
     layer.paint((5, 5), 77)
     assert layer.saver.save_now()
     assert (np.asarray(opened(folder).layers["nuclei"].data[0]) == 77).any()

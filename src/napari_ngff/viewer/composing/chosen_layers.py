@@ -25,6 +25,7 @@ from napari_ngff.viewer.composing.layer_axes import layer_axes, ome_order, place
 from napari_ngff.viewer.layers.image_layers import channel_count
 from napari_ngff.viewer.layers.label_owners import image_address, place_of_labels
 from napari_ngff.viewer.layers.move_layers import world_matrix
+from napari_ngff.viewer.painting.new_labels import taken_names
 from napari_ngff.viewer.plans.layer_plan import (
     SharedAxes,
     layer_kind,
@@ -96,14 +97,16 @@ def choose_layers(layers: LayerList, needed: Collection[Layer] = ()) -> ChosenLa
         others = [x for x in layers if x not in chosen and not _is_lacking(x)]
     lacking = []
     shown = Counter(map(_image_of, layers))
-    origins = {_image_of(layer): origin_of(layer) for layer in chosen}
-    for image, origin in origins.items():
-        picture = origin.picture if image and origin else None
+    layer_of = {_image_of(layer): layer for layer in chosen}
+    for image, layer in layer_of.items():
+        picture = picture_of(layer) if image else None
         missing = channel_count(picture) - shown[image] if picture else 0
         if missing > 0:
             lacking.append(f"{count_noun(missing, 'channel')} without a layer")
         names = {place_of_labels(x)[1] for x in layers if _belongs_to(x, {image})}
-        listed = picture.label_names or () if picture else ()
+        # As they are now: some may have been deleted, renamed or added since.
+        is_listed = picture is not None and picture.label_names is not None
+        listed = taken_names(layer) if is_listed else ()
         lacking += [f"labels '{x}' without a layer" for x in listed if x not in names]
     full = tuple(x for x in others if x in known or len(x.data))
     return ChosenLayers(tuple(chosen), which, full, tuple(lacking))
