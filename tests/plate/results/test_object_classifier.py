@@ -68,7 +68,7 @@ def test_a_rule_is_that_of_scikit_learn(fields):
     folds = StratifiedGroupKFold(5, shuffle=True, random_state=0)
     found = cross_val_predict(forest, values, classes, groups=groups, cv=folds)
     right = np.sum(found == classes)
-    share = f"{right} ({100 * right / 30:.0f} %) are given the same class when they"
+    share = f"{right} ({100 * right // 30} %) are given the same class when they"
     way = "and all others of their field are" if by_field else "are"
     assert rule.description == (
         f"Of 30 objects that you classified, {share} {way} left out of training."

@@ -1,6 +1,8 @@
-"""Journey 13: wells of a dose response are compared with controls."""
+"""Journey 13: from a plate and its doses to the EC50 of each compound."""
 
 from __future__ import annotations
+
+import re
 
 import pytest
 from qtpy.QtCore import QPoint
@@ -8,7 +10,7 @@ from qtpy.QtCore import QPoint
 from napari_ngff.widgets.browser.host import browser_of
 from napari_ngff.widgets.docking import RESULTS, find_dock
 from person import Person, needs_pointer
-from screens import design_screen, write_conditions, write_screen
+from screens import EC50, design_screen, write_conditions, write_screen
 
 pytestmark = needs_pointer
 
@@ -17,7 +19,7 @@ PERCENT = f"{COUNT}, sum, % of control"
 
 
 @pytest.mark.long
-def test_wells_of_a_dose_response_are_compared_with_controls(viewer, tmp_path):
+def test_ec50_of_compounds_is_found(viewer, tmp_path):
     conditions, cells = design_screen()
     write_screen(tmp_path / "screen.ome.zarr", cells)
     write_conditions(tmp_path / "conditions.csv", conditions)
@@ -50,8 +52,27 @@ def test_wells_of_a_dose_response_are_compared_with_controls(viewer, tmp_path):
         assert shares["dmso"].iloc[0] == pytest.approx(100)
         assert shares["compound 1", 10.0] < 30
         assert shares["compound 3", 10.0] > 90
+        find_ec50(person, dock)
 
     Person(viewer, 13).take(journey)
+
+
+def find_ec50(person, dock):
+    """Plot the share of nuclei over doses, and read the EC50 of each compound."""
+    bar = person.look(dock.tabs.tabBar)
+    person.click(bar, person.look(lambda: bar.tabRect(1).center()))
+    plot = person.sees(lambda: dock.pages.get("Plot"))
+    person.sees(lambda: plot.plot)
+    choose_from(person, plot.boxes["y"], PERCENT)
+    person.sees(lambda: plot.plot.choice["y"] == PERCENT)
+    person.step("ec50")
+    found = dict(re.findall(r"(compound \d): (.*)", plot.legend.toPlainText()))
+    for compound, ec50 in EC50.items():
+        if ec50 is None:
+            assert "no fit" in found[compound]
+        else:
+            fitted = float(found[compound].split()[1])
+            assert ec50 / 2 < fitted < 2 * ec50
 
 
 def compare(person, page):

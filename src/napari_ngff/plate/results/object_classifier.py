@@ -69,7 +69,7 @@ class ObjectRule:
         count, check = len(self.rows), self.check
         if not check:
             return f"Trained by {count:,} objects: too few to find out how well."
-        share = f"{check['right']:,} ({100 * check['right'] / count:.0f} %)"
+        share = f"{check['right']:,} ({100 * check['right'] // count} %)"
         given = f"{share} are given the same class when they {check['way']}."
         return f"Of {count:,} objects that you classified, {given}"
 

@@ -189,31 +189,30 @@ class LabelledImage:
         inner = self.inner_axes
         return tuple(i for i in inner if i in inner[-2:] or self._size_along(i) > 1)
 
-    def _micrometers(self) -> dict[int, float] | None:
-        """Find the micrometres of a unit, per axis; None where one is no length."""
+    @property
+    def _units(self) -> dict[int, float]:
+        """Micrometres of the units of `sized_axes`; {} where one is no length."""
         sized = self.sized_axes
         factors = [unit_factor(self.axes[axis].unit, MICROMETER) for axis in sized]
         known = [factor for factor in factors if factor is not None]
-        return dict(zip(sized, known, strict=True)) if known == factors else None
+        return dict(zip(sized, known, strict=True)) if known == factors else {}
 
     @property
     def voxel_size(self) -> tuple[float, ...]:
         """Size of a voxel along `sized_axes`, in the unit of the table."""
-        sized, known = self.sized_axes, self._micrometers() or {}
-        return tuple(abs(self.scale[axis] * known.get(axis, 1.0)) for axis in sized)
+        units = self._units
+        return tuple(abs(self.scale[i] * units.get(i, 1.0)) for i in self.sized_axes)
 
     def find_index(self, axis: int, centroid: float) -> float:
         """Return the index on an axis of space that a centroid of the table is at."""
-        factor = (self._micrometers() or {}).get(axis, 1.0)
-        return (centroid / factor - self.translation[axis]) / self.scale[axis]
+        place = centroid / self._units.get(axis, 1.0)
+        return (place - self.translation[axis]) / self.scale[axis]
 
     def _describe_size(self) -> str:
         """Return a sentence on sizes that are not in micrometres; "" for these."""
-        if self._micrometers() is not None:
-            return ""
         units = [self.axes[axis].unit or "no unit" for axis in self.sized_axes]
         names = ", ".join(dict.fromkeys(units))
-        return f"Sizes are as the image states them: {names}."
+        return "" if self._units else f"Sizes are as the image states them: {names}."
 
     def _make_rows(self, outer: Outer, statistics: LabelStatistics) -> Any:
         import pandas as pd
@@ -226,17 +225,16 @@ class LabelledImage:
             # No column of zeros where there is one time point.
             if self._size_along(axis) > 1:
                 columns[self.axes[axis].name] = np.full(len(statistics.labels), index)
-        counts, sized = statistics.counts, self.sized_axes
-        factors = self._micrometers() or dict.fromkeys(sized, 1.0)
-        columns[VOXELS] = counts
-        size = abs(math.prod(self.scale[i] * factors[i] for i in sized))
-        columns[VOLUME if len(sized) > 2 else AREA] = drop_noise(counts * size)
-        for axis in sized:
+        counts, units = statistics.counts, self._units
+        columns[VOXELS], sides = counts, self.voxel_size
+        size = VOLUME if len(sides) > 2 else AREA
+        columns[size] = drop_noise(counts * math.prod(sides))
+        for axis in self.sized_axes:
             means = statistics.moments[:, axis] / counts
             # The mean of indices is in voxels, whose centres are at whole numbers.
             coordinates = means * self.scale[axis] + self.translation[axis]
             name = f"centroid_{self.axes[axis].name}"
-            columns[name] = drop_noise(coordinates * factors[axis])
+            columns[name] = drop_noise(coordinates * units.get(axis, 1.0))
         for i, name in enumerate(self.names):
             end = f"_{name}" if name else ""
             columns[f"mean{end}"] = drop_noise(statistics.sums[:, i] / counts)
@@ -447,19 +445,15 @@ def _place_in_image(
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Return scale and translation of labels in the coordinates of their image."""
     level = labels.multiscale.levels[0]
-    way, links = None, image.multiscale.links + labels.multiscale.links
-    if links and labels_node.location.source is node.location.source:
+    count, is_plain = len(level.scale), level.transformation is None
+    linear, links = np.eye(count + 1), image.multiscale.links + labels.multiscale.links
+    if is_plain and links and labels_node.location.source is node.location.source:
         graph = open_systems([node, labels_node]).graph
         way = graph.way(intrinsic_of(labels_node), intrinsic_of(node))
-    is_plain = level.transformation is None and (way is None or way.is_linear)
-    linear = np.eye(len(level.scale) + 1)
-    if is_plain and way is not None:
-        linear = way.matrix(len(level.scale))
-        plain = linear.shape[0] == linear.shape[1]
-        is_plain = plain and not np.count_nonzero(
-            linear[:-1, :-1] - np.diag(np.diag(linear)[:-1])
-        )
-    if not is_plain:
+        is_plain = way is None or way.is_linear
+        linear = way.matrix(count) if is_plain and way is not None else linear
+    inner = linear[:-1, :-1]
+    if not is_plain or not np.array_equal(inner, np.diag(np.diag(inner))):
         msg = f"{labels_node} is turned or bent against its image."
         raise UnsupportedError(msg)
     factors, offset = np.diag(linear)[:-1], linear[:-1, -1]
@@ -489,8 +483,6 @@ def _name_channels(node: Node, count: int, channel: int | None) -> tuple[str, ..
     unlike = [name if names.count(name) == 1 else "" for name in names]
     for i, name in enumerate(names):
         # Until no other channel has the name, as one may be called "1".
-        end = str(i)
-        while not unlike[i]:
-            unlike[i] = "" if f"{name}{end}" in unlike else f"{name}{end}"
-            end = f"_{end}"
+        free = (f"{name}{'_' * n}{i}" for n in itertools.count())
+        unlike[i] = unlike[i] or next(x for x in free if x not in unlike)
     return tuple(unlike)

@@ -30,7 +30,7 @@ from napari_ngff.widgets.connections import (
     make_timer,
     wrapping_row,
 )
-from napari_ngff.widgets.results.results_page import ResultsPage
+from napari_ngff.widgets.results.results_page import LETTERS, ResultsPage
 from napari_ngff.widgets.theme_look import ThemeColors
 
 if TYPE_CHECKING:
@@ -170,6 +170,8 @@ class GalleryPage(ResultsPage):
         self.model = GalleryModel(self.gallery, self)
         self.column = choice_box(self, "Sort by", "Sort crops by a column")
         self.name = choice_box(self, "Class", "Show the objects of one class")
+        for box in (self.column, self.name):
+            box.setMinimumContentsLength(LETTERS)
         self.down = QCheckBox("Descending", self)
         self.outline = QCheckBox("Outline", self)
         self.outline.setChecked(True)

@@ -28,7 +28,7 @@ from napari_ngff.widgets.connections import (
     make_buttons,
     wrapping_row,
 )
-from napari_ngff.widgets.results.results_page import ResultsPage
+from napari_ngff.widgets.results.results_page import LETTERS, ResultsPage
 from napari_ngff.widgets.theme_look import ThemeColors, ThemeFollower
 
 if TYPE_CHECKING:
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
 BOXES = {"kind": "Kind", "x": "Across", "y": "Upwards", "group": "Groups"}
 NAME_DOT = "{data}: {y:.4g}".format
-LETTERS = 14
-"""Letters of a choice that are seen."""
 
 
 class FramingBox(pg.ViewBox):  # type: ignore[misc]

@@ -24,6 +24,7 @@ from napari_ngff.widgets.connections import (
     choice_box,
     connect_while_alive,
     enable_if,
+    fill_layout,
     filled_row,
     make_buttons,
 )
@@ -61,22 +62,20 @@ class WellsPage(ResultsPage):
             ("", "Rows are wells, or conditions by the columns that you choose.", None),
             ("Save…", "As CSV, Parquet or AnnData", None),
         )
+        self.key_menu, self.save_menu = QMenu(self.keys), QMenu(self.save)
         self.shown_as = choice_box(self, "Show values as", "Needs negative controls")
         tip = "wells with this text in this column"
         self.controls = [choice_box(self, name, f"{name}: {tip}") for name in CONTROLS]
-        self.key_menu, self.save_menu = QMenu(self.keys), QMenu(self.save)
-        self.keys.setMenu(self.key_menu)
-        self.save.setMenu(self.save_menu)
-        self.key_menu.triggered.connect(self._on_key)
-        self.save_menu.triggered.connect(self._on_save)
         for title in (THESE, OBJECTS):
             self.save_menu.addAction(title)
+        for button, menu, choose in (
+            (self.keys, self.key_menu, self._on_key),
+            (self.save, self.save_menu, self._on_save),
+        ):
+            button.setMenu(menu)
+            menu.triggered.connect(choose)
         for box in (self.shown_as, *self.controls):
             box.activated.connect(self._on_choice)
-        self._build_layout()
-        connect_while_alive(self.results.changed, self, self._show_results)
-
-    def _build_layout(self) -> None:
         self.view.horizontalHeader().setMaximumSectionSize(WIDEST)
         self.view.setSortingEnabled(True)
         self.view.sortByColumn(0, Qt.SortOrder.AscendingOrder)
@@ -84,15 +83,12 @@ class WellsPage(ResultsPage):
         self.view.selectionModel().selectionChanged.connect(self._on_selected)
         self.model.modelReset.connect(self.followWells)
         caption = make_caption("Controls:", self.controls[0], self)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(4, 4, 4, 4)
         row = filled_row(self.keys, self.shown_as, self.save, wide=self.shown_as)
-        layout.addLayout(row)
         boxes = filled_row(caption, *self.controls, wide=self.controls[0])
         boxes.setStretch(2, 1)  # both are equally wide
-        layout.addLayout(boxes)
-        layout.addWidget(self.view, 1)
-        layout.addWidget(self.note)
+        parts = row, boxes, self.view, self.note
+        fill_layout(QVBoxLayout(self), *parts, wide=self.view, margin=4)
+        connect_while_alive(self.results.changed, self, self._show_results)
 
     # What a person does.
 
@@ -137,12 +133,12 @@ class WellsPage(ResultsPage):
     def followWells(self) -> None:
         if self.objects is None or self.model.frame is None:
             return
-        rows, selected = self.results.shown.rows, QItemSelection()
+        rows = self.results.shown.rows
         meant = rows[rows.index.isin(self.objects.browser.selected_wells)]
-        places = np.flatnonzero(self.model.frame.index.isin(meant))
-        for place in map(int, places):
-            selected.select(self.model.index(place, 0), self.model.index(place, 0))
-        selection = self.view.selectionModel()
+        places = np.flatnonzero(self.model.frame.index.isin(meant)).tolist()
+        selection, selected = self.view.selectionModel(), QItemSelection()
+        for index in (self.model.index(place, 0) for place in places):
+            selected.select(index, index)
         # Else the other wells of a condition would be selected on the map.
         blocker = QSignalBlocker(selection)
         selection.select(selected, SELECT.ClearAndSelect | SELECT.Rows)
@@ -151,7 +147,7 @@ class WellsPage(ResultsPage):
         if len(places) == 1:
             bar = self.view.horizontalScrollBar()
             column = bar.value()
-            self.view.scrollTo(self.model.index(int(places[0]), 0))
+            self.view.scrollTo(self.model.index(places[0], 0))
             bar.setValue(column)
 
     def _show_results(self) -> None:
