@@ -198,6 +198,10 @@ def test_objects_are_classified_by_those_that_were_clicked(
     unsure = frame[away & (margins == margins[away].min())]
     layer = viewer.layers["nuclei"]
     until(lambda: layer.selected_label in [*unsure["label"]])
+    # It stays when another plate is listed.
+    session_of(viewer).plates.add_plates([str(tmp_path / "other.ome.zarr")])
+    pump()
+    assert page.classifying.rule is rule
     path = tmp_path / "rule.json"
     for ask in ("getSaveFileName", "getOpenFileName"):
         monkeypatch.setattr(QFileDialog, ask, lambda *_: (str(path), ""))

@@ -92,11 +92,13 @@ class ResultsDock(QWidget):
     def _follow_browser(self, _: object = None) -> None:
         """Show the tables of what is browsed now."""
         self._following.end()
-        tables = self._session.open_tables()
+        tables, before = self._session.open_tables(), self._objects
         # All pages are about wells.
         self._objects = None
         if tables is not None and tables.joined.paths:
-            self._objects = PlateObjects(tables, alive_check(self))
+            is_same = before is not None and before.tables is tables
+            made = None if is_same else PlateObjects(tables, alive_check(self))
+            self._objects = made or before
             self._following.connect(tables.changed, self._show_page)
         self._show_page()
 
