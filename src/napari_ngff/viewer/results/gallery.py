@@ -220,7 +220,8 @@ class Gallery:
                 todo.setdefault(self.objects.place_of(row), []).append(row)
 
         def read_field(place: Place, turn: TaskTurn) -> None:
-            self.objects.read_classes(place)
+            if not self.objects.has_classes(place):
+                self.objects.read_classes(place)
             for row in todo[place]:
                 if turn.report_progress(0, 1):
                     crop = attempt_work(partial(self._read_crop, row, place, view))
