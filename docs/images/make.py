@@ -508,13 +508,13 @@ def results(folder: Path) -> None:
 
 def plot(folder: Path) -> None:
     """Draw dose-response curves of two compounds."""
+    os.environ["XDG_CACHE_HOME"] = str(folder)
     from math import sin
 
     from napari_ngff.viewer.samples import write_plate
     from napari_ngff.widgets.browser.host import show_browser
     from napari_ngff.widgets.docking import RESULTS, show_dock
 
-    os.environ["XDG_CACHE_HOME"] = str(folder)
     viewer = open_sample(write_plate(folder / "plate.ome.zarr", fields=1))
     dock = show_browser(viewer)
     while len(dock.map.state.pictures) < 22:

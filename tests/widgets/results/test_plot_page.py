@@ -103,9 +103,13 @@ def frame(page, left=None, right=None):
 def test_curves_of_a_screen_and_wells_selected_by_dots(viewer, page, tmp_path):
     browser, plate = session_of(viewer).browser, browser_of(viewer).map
     choose(page, "y", "viability")
-    for box in page.boxes.values():
-        room = box.width() - box.height()  # of the arrow
-        assert box.fontMetrics().horizontalAdvance(box.currentText()) <= room
+    for name, box in page.boxes.items():
+        texts = [box.itemText(i) for i in range(box.count())] if name == "kind" else []
+        for text in texts:
+            room = box.width() - box.height()  # of the arrow
+            assert box.fontMetrics().horizontalAdvance(text) <= room, text
+        assert box.currentText() in box.toolTip()
+    assert viewer.window._qt_window.width() == 1280
     assert page.plot.title == "dose (logarithmic, 0 at the left edge)"
     lines = page.legend.toPlainText().splitlines()
     numbers = [re.findall(r"[\d.]+", line.split(": EC50")[1]) for line in lines]

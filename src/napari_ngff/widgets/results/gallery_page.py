@@ -30,7 +30,7 @@ from napari_ngff.widgets.connections import (
     make_timer,
     wrapping_row,
 )
-from napari_ngff.widgets.results.results_page import LETTERS, ResultsPage
+from napari_ngff.widgets.results.results_page import ResultsPage
 from napari_ngff.widgets.theme_look import ThemeColors
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ class GalleryPage(ResultsPage):
         self.column = choice_box(self, "Sort by", "Sort crops by a column")
         self.name = choice_box(self, "Class", "Show the objects of one class")
         for box in (self.column, self.name):
-            box.setMinimumContentsLength(LETTERS)
+            box.setMinimumContentsLength(12)
         self.down = QCheckBox("Descending", self)
         self.outline = QCheckBox("Outline", self)
         self.outline.setChecked(True)

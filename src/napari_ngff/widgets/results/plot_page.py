@@ -25,10 +25,11 @@ from napari_ngff.widgets.connections import (
     alive_check,
     choice_box,
     fill_layout,
+    filled_row,
     make_buttons,
     wrapping_row,
 )
-from napari_ngff.widgets.results.results_page import LETTERS, ResultsPage
+from napari_ngff.widgets.results.results_page import ResultsPage
 from napari_ngff.widgets.theme_look import ThemeColors, ThemeFollower
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.results.plot_data import Plot
 
 BOXES = {"kind": "Kind", "x": "Across", "y": "Upwards", "group": "Groups"}
+LONG = 24  # letters of a title of the upward axis that are in one line
 NAME_DOT = "{data}: {y:.4g}".format
 
 
@@ -88,11 +90,12 @@ class PlotPage(ResultsPage):
         self.picture.addWidget(self.legend)
         self.picture.setSizes([600, 400])
         boxes = self.boxes.values()
-        row = wrapping_row(*boxes, self.save)
+        self.boxes["kind"].setMinimumContentsLength(12)  # that is all of its text
+        row = wrapping_row(*boxes)
+        end = filled_row(self.note, self.save, wide=self.note)
         layout = QVBoxLayout(self)
-        fill_layout(layout, row, self.picture, self.note, wide=self.picture, margin=4)
+        fill_layout(layout, row, self.picture, end, wide=self.picture, margin=4)
         for each in boxes:
-            each.setMinimumContentsLength(LETTERS)
             each.activated.connect(self._on_choice)
         self.axes.scene().sigMouseClicked.connect(self._on_click)
         box.framed.connect(self._on_frame)
@@ -122,6 +125,7 @@ class PlotPage(ResultsPage):
         for name, box in self.boxes.items():
             titles = {title: title or "no groups" for title in plot.offered[name]}
             fill_box(box, titles, plot.choice[name])
+            box.setToolTip(f"{BOXES[name]}: {titles[plot.choice[name]]}")
         self.axes.clear()
         for x, y, color in plot.lines:
             pen = pg.mkPen(color, width=2)
@@ -134,8 +138,10 @@ class PlotPage(ResultsPage):
         )
         for item in (self.dots, self.chosen):
             self.axes.addItem(item)
-        for side, title in (("bottom", plot.title), ("left", plot.choice["y"])):
-            self.axes.setLabel(side, escape(title))
+        self.axes.setLabel("bottom", escape(plot.title))
+        title, is_long = escape(plot.choice["y"]), len(plot.choice["y"]) > LONG
+        title = title.replace(", ", ",<br>", 1) if is_long else title
+        self.axes.setLabel("left", title)
         self.axes.getAxis("bottom").setTicks([plot.ticks] if plot.ticks else None)
         self.axes.enableAutoRange()
         lines = (

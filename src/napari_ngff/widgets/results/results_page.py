@@ -14,10 +14,6 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.results.plate_objects import PlateObjects
 
 
-LETTERS = 14
-"""Letters of a choice that are seen in a row of several."""
-
-
 class ResultsPage(QWidget):
     """A page of the dock of results; it is made when it is first shown.
 
