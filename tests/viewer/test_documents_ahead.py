@@ -15,7 +15,8 @@ from plates import pixels, write_image, write_plate
 
 def keys_of(node, paths, *, first_image=False, samples_pixels=False):
     copies = {"consolidated_metadata": {"metadata": {key: {} for key in paths}}}
-    node = replace(node, copied=CopiedDocuments.of_group(copies))
+    copied = CopiedDocuments.of_document(copies, "zarr.json")
+    node = replace(node, copied=copied)
     return keys_ahead(node, first_image=first_image, samples_pixels=samples_pixels)
 
 

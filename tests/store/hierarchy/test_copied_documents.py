@@ -7,12 +7,18 @@ import json
 import pytest
 
 from napari_ngff.store.hierarchy.group_documents import CopiedDocuments
+from napari_ngff.store.limits import parse_object
 
 NEWER = {"": {}, "0": {}, "labels": {}, "labels/a": {}, "labels/a/0": {}}
 
 
 def of_paths(paths):
-    return CopiedDocuments.of_group({"consolidated_metadata": {"metadata": paths}})
+    copies = {"consolidated_metadata": {"metadata": paths}}
+    return CopiedDocuments.of_document(copies, "zarr.json")
+
+
+def of_file(raw):
+    return CopiedDocuments.of_document(parse_object(raw) or {}, ".zmetadata")
 
 
 def test_documents_of_zarr_v3_are_listed():
@@ -25,19 +31,19 @@ def test_documents_of_zarr_v3_are_listed():
 def test_documents_of_zarr_v2_are_listed_without_those_that_are_not_read():
     keys = (".zgroup", ".zattrs", "0/.zarray", "0/.zattrs", "labels/.zattrs")
     raw = json.dumps({"metadata": {key: {} for key in keys}}).encode()
-    assert CopiedDocuments.of_file(raw).names == ("0/.zarray", "labels/.zattrs")
+    assert of_file(raw).names == ("0/.zarray", "labels/.zattrs")
 
 
 @pytest.mark.parametrize(
     "raw", [None, b"", b"{", b"[]", b'{"metadata": []}', b'{"metadata": {"x": 1}}']
 )
 def test_any_file_is_read(raw):
-    assert CopiedDocuments.of_file(raw).names == ()
+    assert of_file(raw).names == ()
 
 
 @pytest.mark.parametrize("document", [{}, {"consolidated_metadata": None}])
 def test_most_groups_have_no_copies(document):
-    assert CopiedDocuments.of_group(document).names == ()
+    assert CopiedDocuments.of_document(document, "zarr.json").names == ()
 
 
 @pytest.mark.parametrize(

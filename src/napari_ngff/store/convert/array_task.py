@@ -120,6 +120,12 @@ class CopyTask(_OneUnit):
     target: str
     names: tuple[str, ...]
 
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """Keys of the objects in the source, and in the new hierarchy."""
+        ends = self.source, self.target
+        return [(join_key(ends[0], n), join_key(ends[1], n)) for n in self.names]
+
 
 @dataclass(frozen=True, slots=True)
 class DocumentTask(_OneUnit):
@@ -246,36 +252,22 @@ class OpenedTask:
         return join_key(self.task.source, self.source.objects.object_key(cell))
 
 
-class SharedRun:
-    """What the units of one run share in this process.
-
-    Each unit comes to another process with a source of its own, and an archive must
-    not be opened for each.
-
-    Parameters
-    ----------
-    name
-        See `WorkUnit.run`.
-
-    Attributes
-    ----------
-    sources
-        By their names: what a source has read must not make it another one.
-    open_task
-        Opens the arrays of a task, once.
-    """
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.sources: dict[str, Store] = {}
-        self.open_task = lru_cache(maxsize=64)(OpenedTask)
-
-
 LATEST = 4
-"""Runs that are kept in other processes, which are not told when one ends."""
+"""Runs whose sources are kept in other processes, which are not told when one ends."""
 
-find_run = lru_cache(LATEST)(SharedRun)
-"""Returns what the units of a run share; the first call makes it."""
+
+@lru_cache(LATEST)
+def shared_sources(run: str) -> dict[str, Store]:
+    """Return the sources that the units of a run share in this process, by their names.
+
+    Each unit comes to another process with a source of its own, an archive must not be
+    opened for each, and what a source has read must not make it another one.
+    """
+    return {}
+
+
+open_task = lru_cache(64)(OpenedTask)
+"""Opens the arrays of a task, once."""
 
 
 @contextmanager
@@ -287,4 +279,5 @@ def sharing_sources() -> Iterator[None]:
     try:
         yield
     finally:
-        find_run.cache_clear()
+        shared_sources.cache_clear()
+        open_task.cache_clear()

@@ -34,15 +34,15 @@ from napari_ngff.store.arrays.boxes import (
     whole_box,
 )
 from napari_ngff.store.arrays.encoding import ChunkJoiner
-from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.convert import array_task
 from napari_ngff.store.convert.array_task import (
     ArrayTask,
     CopyTask,
     DocumentTask,
     OpenedTask,
-    find_run,
     grow_block,
+    open_task,
+    shared_sources,
 )
 from napari_ngff.store.sources.read_ahead import call_at_once
 from napari_ngff.store.threads import share_work
@@ -121,7 +121,7 @@ def _open_task(unit: WorkUnit) -> OpenedTask:
     """Open the arrays of a unit, once for all units of a task."""
     assert isinstance(unit.task, ArrayTask)
     source: Any = unit.source
-    return find_run(unit.run).open_task(source, unit.target, unit.task)
+    return open_task(source, unit.target, unit.task)
 
 
 @dataclass(slots=True)
@@ -183,8 +183,7 @@ def run_unit(unit: WorkUnit) -> UnitRecord:
     OSError
         Where reading or writing fails.
     """
-    sources = find_run(unit.run).sources
-    source = sources.setdefault(unit.source.name, unit.source)
+    source = shared_sources(unit.run).setdefault(unit.source.name, unit.source)
     unit = replace(unit, source=source)
     written = _Written(unit, {}, [], _note_states(unit))
     if unit.looks or isinstance(unit.task, DocumentTask):
@@ -196,12 +195,7 @@ def run_unit(unit: WorkUnit) -> UnitRecord:
             return unit.done
         written.objects.clear()
     if isinstance(unit.task, CopyTask):
-        task = unit.task
-        pairs = [
-            (join_key(task.source, name), join_key(task.target, name))
-            for name in task.names
-        ]
-        _copy_objects(unit, pairs, written)
+        _copy_objects(unit, unit.task.pairs, written)
     else:
         opened = _open_task(unit)
         if unit.task.keeps_chunks:
@@ -266,7 +260,7 @@ def source_keys(unit: WorkUnit) -> Iterator[str]:
     if isinstance(task, DocumentTask):
         yield from task.keys
     elif isinstance(task, CopyTask):
-        yield from (join_key(task.source, name) for name in task.names)
+        yield from (source for source, _ in task.pairs)
     else:
         opened = _open_task(unit)
         box = task.unit_box(unit.index)
@@ -279,7 +273,7 @@ def _is_intact(unit: WorkUnit, done: UnitRecord, written: _Written) -> bool:
     """Compare what is in the target with the note of an earlier run."""
     target = target_source(unit.target)
     if isinstance(unit.task, CopyTask):
-        keys = [join_key(unit.task.target, name) for name in unit.task.names]
+        keys = [target for _, target in unit.task.pairs]
     else:
         opened = _open_task(unit)
         cells = cells_in(opened.task.unit_box(unit.index), opened.unit)

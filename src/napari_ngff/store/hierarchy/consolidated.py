@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.store import Store, Transaction
 
+COPIES = ".zmetadata"
+"""Name of the file of Zarr v2 with copies of documents."""
+
 KEY = "consolidated_metadata"
 NOTHING = {"kind": "inline", "must_understand": False, "metadata": {}}
 
@@ -57,12 +60,11 @@ def _change_copies(
         below = [path for path in paths if above in _groups_above(path)]
         # In Zarr v3 copies are inside of the document of the group, in v2 in a file of
         # their own.
-        for name in ("zarr.json", ".zmetadata"):
+        for name in ("zarr.json", COPIES):
             key = join_key(above, name)
-            raw = source.get(key)
-            if raw is None:
-                continue
-            document, copies = _find_copies(raw, name)
+            raw = source.get(key) or b""
+            document = parse_object(raw) or {}
+            copies = find_copies(document, name)
             if copies is None:
                 continue
             # Compared as text, since the copies are changed in place.
@@ -92,12 +94,11 @@ def _groups_above(path: str) -> Iterator[str]:
     return ("/".join(parts[:depth]) for depth in range(len(parts)))
 
 
-def _find_copies(raw: bytes, name: str) -> tuple[JSON, JSON | None]:
-    """Parse a document and find the copies in it; None where it has none."""
-    document = parse_object(raw) or {}
-    home = document.get(KEY) if name == "zarr.json" else document
+def find_copies(document: JSON, name: str) -> JSON | None:
+    """Find the copies in the document of a group of Zarr v3, or in a ``.zmetadata``."""
+    home = document if name == COPIES else document.get(KEY)
     copies = home.get("metadata") if isinstance(home, dict) else None
-    return document, copies if isinstance(copies, dict) else None
+    return copies if isinstance(copies, dict) else None
 
 
 def _read_documents(source: Store, path: str, newer: bool) -> dict[str, Any]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from napari_ngff.errors import CorruptDataError
+from napari_ngff.store.hierarchy.consolidated import COPIES, find_copies
 from napari_ngff.store.hierarchy.location import PLAIN, Location
 from napari_ngff.store.limits import find_constants, parse_json, parse_object
 from napari_ngff.store.sources.read_ahead import ReadAhead
@@ -38,20 +39,11 @@ class CopiedDocuments:
     names: tuple[str, ...] = ()
 
     @classmethod
-    def of_group(cls, document: Any) -> CopiedDocuments:
-        """List what the document of a group of Zarr v3 has copies of."""
-        home = document.get("consolidated_metadata")
-        copies = home.get("metadata") if isinstance(home, dict) else None
-        return cls._of_names(f"{path}/zarr.json" for path in _keys_of(copies))
-
-    @classmethod
-    def of_file(cls, raw: bytes | None) -> CopiedDocuments:
-        """List what a ``.zmetadata`` has copies of, whatever is in it."""
-        copies = (parse_object(raw) or {}).get("metadata")
-        return cls._of_names(_keys_of(copies))
-
-    @classmethod
-    def _of_names(cls, names: Iterable[str]) -> CopiedDocuments:
+    def of_document(cls, document: JSON, name: str) -> CopiedDocuments:
+        """List what a document has copies of; see `find_copies`."""
+        names: Iterable[str] = find_copies(document, name) or ()
+        if name != COPIES:
+            names = [f"{path}/{name}" for path in names]
         parts = [name.rpartition("/") for name in names]
         # Without the document of the group itself, which was read already.
         usable = {
@@ -77,13 +69,6 @@ class CopiedDocuments:
         inner = sorted(self.below(path), key=lambda name: name.count("/"))
         return tuple(inner[:most])
 
-
-def _keys_of(copies: Any) -> Iterable[str]:
-    return copies if isinstance(copies, dict) else ()
-
-
-COPIES = ".zmetadata"
-"""Name of the file of Zarr v2 with copies of documents."""
 
 JSON_KINDS = {list: "a list", str: "a text", bool: "true or false", type(None): "null"}
 """Kinds of values in place of the object that a document is, in words."""
@@ -134,7 +119,8 @@ class GroupDocuments:
     def list_copies(self) -> CopiedDocuments:
         """List what the group has copies of, if its server was asked at first."""
         key = self.location.object_key(COPIES)
-        return CopiedDocuments.of_file(self._ahead.get_soon(key))
+        document = parse_object(self._ahead.get_soon(key)) or {}
+        return CopiedDocuments.of_document(document, COPIES)
 
     def read(self, name: str) -> JSON | None:
         """Read a document; None where there is none.

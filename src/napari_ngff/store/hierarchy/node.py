@@ -515,7 +515,7 @@ def _read_v3(documents: GroupDocuments) -> Node | None:
     attributes = document.get("attributes", {})
     node = _make_node(documents.location, 3, attributes, flaws)
     if node.location.source.traits.is_remote:
-        return replace(node, copied=CopiedDocuments.of_group(document))
+        return replace(node, copied=CopiedDocuments.of_document(document, "zarr.json"))
     return node
 
 

@@ -102,21 +102,8 @@ def save_transform(
     if not name.strip() and (scene is not None or version.has_systems):
         msg = "A coordinate system needs a name."
         raise UnsupportedError(msg, remedy="Choose one.")
-    if scene is not None:
-        # The path of the image relative to the scene, as a scene refers to its images.
-        start = len(scene.location.path)
-        path = image.location.path[start:].strip("/")
-        return _save_in_scene(scene, image, path, name, (matrix, axes))
-    if version.has_systems:
-        system = CoordinateSystem(name, axes)
-        link = SystemLink(
-            Reference(name=intrinsic_of(image).name),
-            Reference(name=name),
-            simplify_matrix(matrix),
-        )
-        return change_document(
-            image, lambda home: _put_image(image, home, system, link)
-        )
+    if scene is not None or version.has_systems:
+        return _save_system(image, scene, CoordinateSystem(name, axes), matrix)
     # SpatialData keeps its own transformations there, and reads nothing else.
     if "spatialdata_attrs" in image.attributes:
         msg = (
@@ -228,41 +215,31 @@ def simplify_matrix(matrix: Matrix) -> Transformation:
     return compose_steps(*steps)
 
 
-def _save_in_scene(
-    scene: Node,
-    image: Node,
-    path: str,
-    name: str,
-    place: tuple[Matrix, tuple[Axis, ...]],
+def _save_system(
+    image: Node, scene: Node | None, system: CoordinateSystem, matrix: Matrix
 ) -> str:
-    """Add a system to a scene, and the transformation from the image to it."""
-    version = scene.metadata.version or Version()
-    if scene.metadata.scene is None or not version.has_systems:
-        msg = f"{scene} is not a scene of OME-Zarr 0.6."
-        raise UnsupportedError(msg, remedy="Save into the image itself.")
-    matrix, axes = place
+    """Add a system to an image or a scene, and the transformation from the image."""
+    group, path = scene or image, ""
+    if scene is not None:
+        version = scene.metadata.version or Version()
+        if scene.metadata.scene is None or not version.has_systems:
+            msg = f"{scene} is not a scene of OME-Zarr 0.6."
+            raise UnsupportedError(msg, remedy="Save into the image itself.")
+        # As a scene refers to its images.
+        path = image.location.path[len(scene.location.path) :].strip("/")
     start = Reference(path, intrinsic_of(image).name)
-    link = SystemLink(start, Reference(name=name), simplify_matrix(matrix))
-    system = CoordinateSystem(name, axes)
+    if scene is None and system.name == start.name:
+        msg = f'"{system.name}" is the intrinsic system of {image}, which its levels'
+        raise UnsupportedError(f"{msg} lead to.", remedy="Choose another name.")
+    link = SystemLink(start, Reference(name=system.name), simplify_matrix(matrix))
 
-    def put_in_scene(home: JSON) -> None:
-        block = home.get("scene")
-        _put_link(block if isinstance(block, dict) else home, system, link, scene)
+    def put(home: JSON) -> None:
+        holder = home.get("scene", home)
+        if scene is None:
+            holder = entry_of(image, _first_of(image), home)
+        _put_link(holder if isinstance(holder, dict) else home, system, link, group)
 
-    return change_document(scene, put_in_scene)
-
-
-def _put_image(
-    node: Node, home: JSON, system: CoordinateSystem, link: SystemLink
-) -> None:
-    multiscale = entry_of(node, _first_of(node), home)
-    if system.name == link.input.name:
-        msg = (
-            f'"{system.name}" is the intrinsic system of {node}, which its levels lead'
-            " to."
-        )
-        raise UnsupportedError(msg, remedy="Choose another name.")
-    _put_link(multiscale, system, link, node)
+    return change_document(group, put)
 
 
 def entry_of(node: Node, multiscale: Multiscale, home: JSON) -> JSON:
