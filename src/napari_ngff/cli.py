@@ -28,7 +28,6 @@ from napari_ngff.commands.labels import add_export, add_merge
 from napari_ngff.commands.measure import add_measure
 from napari_ngff.errors import NotOMEZarrError, OMEZarrError, beyond_limits
 from napari_ngff.metadata.model import JSON, Acquisition
-from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import Node, open_node, read_node
 from napari_ngff.store.hierarchy.summary import (
     list_branches,
@@ -112,15 +111,19 @@ def _print_info(options: argparse.Namespace) -> None:
         node = open_node(options.path)
     except NotOMEZarrError:
         # Folders of images that no metadata lists can be opened in napari, too.
-        from napari_ngff.store.hierarchy.image_folder import image_folder
+        from napari_ngff.store.hierarchy.image_folder import (
+            find_first_image,
+            image_folder,
+        )
 
         folder = image_folder(options.path)
-        if folder is None or folder.first_image() is None or options.json:
+        if folder is None or find_first_image(folder) is None or options.json:
             raise
-        print(f"{options.path}\nfolder of {len(folder.names)} images, as napari lists")
-        print("\n".join(f"  {name}" for name in folder.names))
+        names = folder.metadata.series or ()
+        print(f"{options.path}\nfolder of {len(names)} images, as napari lists")
+        print("\n".join(f"  {name}" for name in names))
         with suppress(OMEZarrError):  # a plain folder is no group
-            tables = list_tables(read_node(Location(folder.source, "")))
+            tables = list_tables(read_node(folder.location))
             if tables:
                 print(f"tables   {', '.join(tables)}")
         return

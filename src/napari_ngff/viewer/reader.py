@@ -82,7 +82,7 @@ def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[LayerData]] | 
 
 def folder_reader(paths: Sequence[str]) -> Callable[[Any], list[LayerData]] | None:
     """Have the images in a plain folder listed; None where there is nothing to list."""
-    from napari_ngff.store.hierarchy.image_folder import image_folder
+    from napari_ngff.store.hierarchy.image_folder import find_first_image, image_folder
 
     viewer = current_viewer()
     if viewer is None or len(paths) != 1:
@@ -95,8 +95,8 @@ def folder_reader(paths: Sequence[str]) -> Callable[[Any], list[LayerData]] | No
         return None
 
     def browse(_: Any) -> list[LayerData]:
-        browser = browse_folder(viewer, folder.node)
-        first = folder.first_image()
+        browser = browse_folder(viewer, folder)
+        first = find_first_image(folder)
         if first is not None:
             browser.show_field(None, first)
         return []

@@ -80,8 +80,6 @@ class RebuildPlan:
         "mean", "mode" or "nearest".
     levels
         The coarser levels, from the finer one on.
-    labels
-        Plans of its labels that get another number of levels.
     """
 
     node: Node
@@ -89,14 +87,12 @@ class RebuildPlan:
     finest: ChunkedArray
     method: str
     levels: tuple[RebuiltLevel, ...]
-    labels: tuple[RebuildPlan, ...] = ()
 
     @property
     def nbytes(self) -> int:
         """Bytes of the voxels that are written."""
         voxels = sum(math.prod(level.shape) for level in self.levels)
-        own = voxels * self.finest.dtype.itemsize
-        return own + sum(label.nbytes for label in self.labels)
+        return voxels * self.finest.dtype.itemsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,8 +300,9 @@ def rebuild(
     OMEZarrError, OSError
         Where reading or writing fails.
     """
-    plan = plan_rebuild(open_node(source), levels, method)
-    done, total = 0, plan.nbytes
+    plans = plan_rebuild(open_node(source), levels, method)
+    node, done = plans[0].node, 0
+    total = sum(plan.nbytes for plan in plans)
 
     def count_bytes(unit: WorkUnit, _: Any) -> None:
         nonlocal done
@@ -314,7 +311,6 @@ def rebuild(
         if progress is not None:
             progress(done, total)
 
-    plans = plan, *plan.labels
     unlisted: list[str] = []
     # All are written before any is listed: labels MUST have as many levels as their
     # image, also where it is stopped in between.
@@ -322,20 +318,23 @@ def rebuild(
         for each in plans:
             _write_levels(each, count_bytes, scheduler, unlisted)
     except BaseException:
-        _remove_levels(plan.node.location.source, unlisted)
+        _remove_levels(node.location.source, unlisted)
         raise
     made = []
     for each in plans:
         _list_levels(each)
-        path = each.node.location.path[len(plan.node.location.path) :].lstrip("/")
+        path = each.node.location.path[len(node.location.path) :].lstrip("/")
         made += [join_key(path, level.path) for level in each.levels]
     return tuple(made)
 
 
 def plan_rebuild(
     node: Node, levels: int | None = None, method: str | None = None
-) -> RebuildPlan:
+) -> tuple[RebuildPlan, ...]:
     """Plan what `rebuild` does; writes nothing.
+
+    The plan of the image, then those of its labels that get another number of levels,
+    since they MUST have as many.
 
     Raises
     ------
@@ -369,17 +368,11 @@ def plan_rebuild(
         label = image.label is not None
         method = method_named(multiscale.method) if label else "mean"
     planned = tuple(_plan_levels(node, multiscale, finest, levels))
-    labels = () if image.label is not None else _plan_labels(node, len(planned) + 1)
-    return RebuildPlan(node, image, finest, method, planned, labels)
-
-
-def _plan_labels(node: Node, count: int) -> tuple[RebuildPlan, ...]:
-    """Give the labels of an image as many levels as it has, which they MUST have."""
-    plans = []
-    for label in node.labels().nodes:
-        image = label.metadata.image
-        if image is not None and len(image.multiscales[0].levels) != count:
-            plans.append(plan_rebuild(label, count))
+    plans = [RebuildPlan(node, image, finest, method, planned)]
+    for each in node.labels().nodes if image.label is None else ():
+        inner, count = each.metadata.image, len(planned) + 1
+        if inner is not None and len(inner.multiscales[0].levels) != count:
+            plans += plan_rebuild(each, count)
     return tuple(plans)
 
 

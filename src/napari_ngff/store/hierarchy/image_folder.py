@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -27,40 +26,21 @@ MOST_ENTRIES = 4096
 """Most entries of a folder that are looked at; there may be a million other files."""
 
 
-@dataclass(frozen=True, slots=True)
-class ImageFolder:
-    """Zarr groups side by side in a folder, or in a group without OME metadata.
-
-    Attributes
-    ----------
-    source
-        The folder.
-    names
-        Of the groups, sorted; in a store of SpatialData paths such as "images/a".
-    """
-
-    source: Store
-    names: tuple[str, ...]
-
-    @property
-    def node(self) -> Node:
-        """The folder as a group of images, to be browsed."""
-        # The format does not matter: `child` tries both where the document is not of
-        # this one.
-        return Node(Location(self.source), 3, {}, GroupMetadata(series=self.names))
-
-    def first_image(self) -> str | None:
-        """Find the first group that is an image, among the first `MOST_TRIED`."""
-        opened = ((n, self.node.find_child(n)) for n in self.names[:MOST_TRIED])
-        images = (n for n, each in opened if each and each.kind is GroupKind.IMAGE)
-        return next(images, None)
+def find_first_image(folder: Node) -> str | None:
+    """Find the first group of a folder that is an image, among `MOST_TRIED`."""
+    names = (folder.metadata.series or ())[:MOST_TRIED]
+    opened = ((name, folder.find_child(name)) for name in names)
+    images = (n for n, each in opened if each and each.kind is GroupKind.IMAGE)
+    return next(images, None)
 
 
-def image_folder(path: str) -> ImageFolder | None:
-    """List the groups in a folder, or the images in a group without OME metadata.
+def image_folder(path: str) -> Node | None:
+    """Return a folder of zarr groups, or a group without OME metadata, to be browsed.
 
-    None where there are none. Documents in a plain folder are not read: a listed group
-    may turn out to be no image. At most `MOST_ENTRIES` entries are looked at.
+    Its series are the names of the groups, sorted; in a store of SpatialData paths such
+    as "images/a". None where there are none. Documents in a plain folder are not read:
+    a listed group may turn out to be no image. At most `MOST_ENTRIES` entries are
+    looked at.
 
     Raises
     ------
@@ -74,7 +54,7 @@ def image_folder(path: str) -> ImageFolder | None:
         # A store of SpatialData, for example, whose root is a group without OME
         # metadata.
         inside = find_images_inside(Location(source, ""))
-        return ImageFolder(source, inside) if inside else None
+        return _folder_of(source, inside)
     try:
         with os.scandir(path) as entries:
             names = sorted(
@@ -85,7 +65,14 @@ def image_folder(path: str) -> ImageFolder | None:
     except PermissionError as error:
         msg = f"No permission to list {path}."
         raise AccessError(msg) from error
-    return ImageFolder(source, tuple(names)) if names else None
+    return _folder_of(source, tuple(names))
+
+
+def _folder_of(source: Store, names: tuple[str, ...]) -> Node | None:
+    # The format does not matter: `child` tries both where the document is not of this
+    # one.
+    metadata = GroupMetadata(series=names)
+    return Node(Location(source), 3, {}, metadata) if names else None
 
 
 def find_plates(node: Node) -> tuple[str, ...]:
@@ -115,7 +102,7 @@ def find_images(path: str) -> Node:
         folder = image_folder(path)
         if folder is None:
             raise
-        return folder.node
+        return folder
     if node.kind in BROWSED:
         return node
     raise NotOMEZarrError(
