@@ -165,7 +165,7 @@ class Store(ABC):
 Content = TypeVar("Content")
 
 TRIES = 3
-"""How often a group is made again, if what it is made of is changed meanwhile."""
+"""How often a group is made, if others change the objects that it is made of."""
 
 GoesOn = Callable[[int, int], bool]
 """Called with the bytes that are written, and their total; returns whether to
@@ -236,7 +236,7 @@ class WaitingObject(Generic[Content]):
     Attributes
     ----------
     content
-        Where its bytes wait; None to remove it.
+        Where its new bytes are; None where the object is to be removed.
     before
         Revision of the object that it replaces; None for none.
     secure
@@ -362,8 +362,8 @@ class Transaction(ABC):
     def _revision_before(self, key: str) -> Revision | None:
         """Return the revision of the object that a `put` replaces."""
         with self._lock:
-            # The first revision counts: a second `put` replaces what waits, not what is
-            # stored.
+            # The first revision counts: a second `put` replaces the object that waits,
+            # not the one that is stored.
             if key in self._waiting:
                 return self._waiting[key].before
             if key in self._expected:
@@ -390,7 +390,7 @@ class Transaction(ABC):
     def put_document(self, key: str, data: Buffer) -> None:
         """Replace a document that other programs change as well, at once.
 
-        With `saves_together` it waits like all objects.
+        With `saves_together` it waits for `commit`, like all other objects.
 
         Raises
         ------
@@ -447,16 +447,16 @@ class Transaction(ABC):
                 self._drop_content(self._waiting.pop(key))
 
     def _drop_content(self, waiting: WaitingObject[Any]) -> None:
-        """Remove the bytes of an object that waits no more, if they are in a file."""
+        """Remove the file with the bytes of an object that is not saved any more."""
 
     def _find_replaced(self) -> tuple[str, ...]:
-        """Find the arrays whose documents are others by now; paths with a slash."""
+        """List arrays whose documents others have changed, by paths with a slash."""
         with self._lock:
             documents = list(self._documents.items())
         return tuple(
             f"{key.rpartition('/')[0]}/"
             for key, data in documents
-            # One that waits is compared itself, by its revision.
+            # A document that waits is compared by its own revision.
             if key not in self._waiting and self.source.get(key) != data
         )
 
@@ -471,7 +471,7 @@ class Transaction(ABC):
         self.remove_leftovers(path)
 
     def find_revision(self, key: str) -> Revision | None:
-        """Return the revision of an object, or of what waits; None if there is none."""
+        """Return the revision of an object in `source`; None if there is none."""
         return self.source.find_revision(key)
 
     def remove_leftovers(self, prefix: str, dead: Collection[str] = ()) -> None:
@@ -487,7 +487,7 @@ class Transaction(ABC):
 
     @abstractmethod
     def commit(self, goes_on: GoesOn | None = None) -> bool:
-        """Save all that waits, so that it survives a loss of power.
+        """Save all objects that wait, so that they survive a loss of power.
 
         Returns
         -------
@@ -497,8 +497,8 @@ class Transaction(ABC):
         Raises
         ------
         ConflictError
-            Where another program changed the same objects meanwhile. These stay as they
-            are, and what was put there is dropped.
+            Where another program changed the same objects meanwhile. Its objects stay,
+            and ours are dropped.
         OSError
             Where the system refuses; another call continues.
         """

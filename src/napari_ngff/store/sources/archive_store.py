@@ -404,7 +404,7 @@ class ArchiveTransaction(WaitingTransaction):
 
     @override
     def commit(self, goes_on: GoesOn | None = None) -> bool:
-        """Write the archive with all that waits; see `Transaction.commit`.
+        """Write the archive with all objects that wait; see `Transaction.commit`.
 
         Raises
         ------
@@ -454,8 +454,7 @@ class ArchiveTransaction(WaitingTransaction):
         with self._lock:
             entry_name = self.archive.entry_name
             staged = {entry_name(k): v.content for k, v in self._waiting.items()}
-        # With what waits: the version in the comment has to be that of the new
-        # document.
+        # As it will be: the comment states the version of this document.
         root = self.source.get("zarr.json")
         old = self.archive.archive
         done = rewrite_archive(self.path, old, staged, root, all_closed, goes_on)

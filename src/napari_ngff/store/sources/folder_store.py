@@ -231,7 +231,7 @@ class FolderTransaction(FolderChange):
         """Remove a folder as far as the system allows, and objects that wait below
         it.
         """
-        # First what waits: it would otherwise be put into a folder that is gone.
+        # First the objects that wait: `commit` would miss their folder.
         self.drop_waiting(path)
         shutil.rmtree(self.find_path(path), ignore_errors=True)
 
@@ -321,8 +321,8 @@ class FolderTransaction(FolderChange):
         """
         path = self.find_path(key)
         with self._lock, self.mark_move():
-            # Put again by another thread since the list was made: that waits for its
-            # own flush.
+            # Another thread has put the object again since the list was made: that one
+            # is not flushed yet.
             if self._waiting.get(key) is not file:
                 return
             if taken := is_replaced:

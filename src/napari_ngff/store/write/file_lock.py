@@ -13,6 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import IO
@@ -113,9 +114,6 @@ def is_held(path: str | Path) -> bool:
 
 def lock_open_file(handle: int, wait: bool = False) -> bool:
     """Lock an open file until it is closed; return whether it is locked."""
-    # On Windows no other program may replace a file that is open.
-    if sys.platform == "win32":
-        return True
     try:
         _lock_handle(handle, wait=wait)
     except OSError:
@@ -152,21 +150,14 @@ def take_turn(root: str) -> Iterator[None]:
 
 def _lock_turn(root: str) -> int | None:
     """Lock what is locked for a turn; None where there are no locks of files."""
-    for opening in (_open_folder, _open_turn_file):
+    # The folder itself: a file in it would be one more object in the hierarchy.
+    for opening in (partial(os.open, flags=os.O_RDONLY), _open_turn_file):
         with suppress(OSError):
             handle = opening(root)
-            try:
-                _lock_handle(handle, wait=True)
-            except OSError:
-                os.close(handle)
-                raise
-            return handle
+            if lock_open_file(handle, wait=True):
+                return handle
+            os.close(handle)
     return None
-
-
-def _open_folder(root: str) -> int:
-    # A lock file would be one more object in the hierarchy.
-    return os.open(root, os.O_RDONLY)
 
 
 def _open_turn_file(root: str) -> int:

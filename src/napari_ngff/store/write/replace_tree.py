@@ -93,7 +93,10 @@ class FolderChange(Transaction):
 
     @abstractmethod
     def place_waiting(self) -> None:
-        """Flush and rename what waits; objects that others changed stay as they are."""
+        """Flush the objects that wait, and give them their names.
+
+        Where another program changed an object, its object stays.
+        """
 
 
 class TreeReplacement(NewTree):

@@ -97,8 +97,10 @@ def rewrite_archive(
     aside = aside_name(path, new_token())
     try:
         with name_errors(path), open(aside, "x+b", buffering=0) as file:
-            # Another process must not take it for a file that is left over.
-            lock_open_file(file.fileno())
+            # Another process must not take it for a file that is left over. On Windows
+            # nobody removes a file that is open.
+            if sys.platform != "win32":
+                lock_open_file(file.fileno())
             if not write_archive(file.fileno(), parts, comment, goes_on):
                 return False
             flush_open_file(file)

@@ -34,7 +34,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StagedObject:
-    """An object that waits: its file, position and length there, and its revision."""
+    """An object that waits to be saved.
+
+    Attributes
+    ----------
+    file, start, length
+        The file that has its bytes, and where they are.
+    revision
+        That the object will have once it is saved.
+    """
 
     file: PositionFile
     start: int
@@ -82,8 +90,8 @@ class StagingFile:
         file = self._open_file
         with self._lock:
             start = self._end
-            # Reserved under the lock; written without it, at a position that no one
-            # else has.
+            # Each thread reserves its own part of the file, and then writes there at
+            # the same time as others.
             self._end += len(raw)
         with name_errors(self._folder or temporary_folder()):
             write_at(file.fileno(), raw, start)
@@ -91,7 +99,7 @@ class StagingFile:
 
 
 class _WaitingStore(WrappedStore):
-    """A hierarchy, with the objects that wait."""
+    """Reads objects that wait in a transaction, and all others from its store."""
 
     def __init__(
         self,
@@ -148,15 +156,14 @@ class WaitingTree(NewTree):
     ) -> None:
         self._transaction, self._path, self._documents = transaction, path, documents
         self.key, self._committed = key, False
-        # Beside its place: what an earlier tree has left. In its place: the old group.
+        # An earlier new group that was not finished, or the old group itself.
         transaction.remove_below(key)
 
     @override
     def commit(self, *, kept: str = "", expected: Revisions = NOTHING) -> None:
         for object_key, revision in expected.items():
             self._transaction.expect_revision(object_key, revision)
-        # First the old group is moved: what is kept is the oldest state, so it is never
-        # replaced.
+        # Nothing that was kept before is replaced, since the oldest state counts.
         if kept and not self._transaction.list_keys(kept):
             self._transaction.move_folder(self._path, kept)
         if self.key != self._path:
@@ -190,7 +197,8 @@ class WaitingTransaction(Transaction):
     name
         Path of their root, for messages.
     folder
-        The file that waits is on its file system; by default with temporary files.
+        The bytes of objects wait on its file system; by default in the folder of
+        temporary files.
     """
 
     _waiting: dict[str, WaitingObject[StagedObject]]
