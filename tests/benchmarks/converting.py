@@ -308,7 +308,7 @@ def planning(data: Path, rounds: int, units: str) -> Values:
     from napari_ngff import open_node
     from napari_ngff.store.convert.conversion_plan import ConversionPlan
     from napari_ngff.store.convert.request import read_request
-    from napari_ngff.store.write.new_objects import put_object
+    from napari_ngff.store.write.new_hierarchy import put_object
 
     del rounds
     huge = write_planned(data, units)

@@ -15,7 +15,7 @@ from napari_ngff import check
 from napari_ngff.cli import main
 from napari_ngff.plugin import get_reader
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.store.write import rewrite_archive as rewriting
+from napari_ngff.store.write import zip_packing as rewriting
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.painting.painted_layers import as_layer
 from napari_ngff.viewer.samples import write_image, write_plate

@@ -15,8 +15,8 @@ from napari_ngff import convert
 from napari_ngff.errors import ConflictError
 from napari_ngff.store.convert import array_task
 from napari_ngff.store.sources import remote_store
-from napari_ngff.store.write import new_objects, partial_folder
-from napari_ngff.store.write.new_objects import copy_by_server
+from napari_ngff.store.write import new_hierarchy, partial_folder
+from napari_ngff.store.write.new_hierarchy import copy_by_server
 from napari_ngff.testing import write_image
 
 
@@ -56,7 +56,7 @@ def image(tmp_path, monkeypatch, request):
     """An image in a bucket of its own: the server keeps buckets for all tests."""
     monkeypatch.setattr(partial_folder, "data_folder", lambda: tmp_path)
     monkeypatch.setattr(array_task, "KEPT", 1_000_000)
-    monkeypatch.setattr(new_objects, "_uncopied", set())
+    monkeypatch.setattr(new_hierarchy, "_uncopied", set())
     folder = write_image(tmp_path / "cells.ome.zarr", "0.4", shape=(1, 300, 300))
     with bucket_server() as files:
         image = CopiedImage(folder, files, request.node.name.replace("_", "-"))

@@ -26,7 +26,7 @@ from napari_ngff.store.convert.conversion import are_nested
 from napari_ngff.store.convert.conversion_plan import ConversionPlan
 from napari_ngff.store.convert.request import read_request
 from napari_ngff.store.pyramids.level_reduction import LevelReduction
-from napari_ngff.store.write.new_objects import put_object
+from napari_ngff.store.write.new_hierarchy import put_object
 from napari_ngff.testing import write_image, write_plate
 from patience import until
 

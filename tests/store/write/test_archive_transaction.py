@@ -21,7 +21,7 @@ from napari_ngff.errors import (
     UnsupportedError,
 )
 from napari_ngff.store.sources.archive_store import ArchiveStore, ArchiveTransaction
-from napari_ngff.store.write import rewrite_archive as rewriting
+from napari_ngff.store.write import zip_packing as rewriting
 from napari_ngff.store.write.writer_token import SUFFIX
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 

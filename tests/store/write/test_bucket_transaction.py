@@ -35,9 +35,9 @@ from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.sources import remote_store, server_access
 from napari_ngff.store.sources.remote_store import RemoteStore
-from napari_ngff.store.write import new_objects
+from napari_ngff.store.write import new_hierarchy
 from napari_ngff.store.write.bucket_transaction import ObjectBucket
-from napari_ngff.store.write.new_objects import put_object
+from napari_ngff.store.write.new_hierarchy import put_object
 from unreliable import DROP, Handler, serving
 
 CHUNKS = (16, 16)
@@ -171,9 +171,9 @@ def silent_server(files, monkeypatch):
         host, port = server.getsockname()
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
         monkeypatch.setattr(server_access, "LONGEST_REQUEST", 0.5)
-        new_objects.open_bucket.cache_clear()
+        new_hierarchy.open_bucket.cache_clear()
         yield
-    new_objects.open_bucket.cache_clear()
+    new_hierarchy.open_bucket.cache_clear()
 
 
 class Deaf(Handler):
@@ -189,12 +189,12 @@ def dead_server(request, files, monkeypatch):
     with serving(".", Deaf) as server:
         server.answer = lambda path: DROP
         monkeypatch.setenv("AWS_ENDPOINT_URL", server.address)
-        new_objects.open_bucket.cache_clear()
+        new_hierarchy.open_bucket.cache_clear()
         if request.param == "hangs up":
             yield
     if request.param == "refuses":
         yield
-    new_objects.open_bucket.cache_clear()
+    new_hierarchy.open_bucket.cache_clear()
 
 
 CALLS = {

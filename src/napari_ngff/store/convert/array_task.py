@@ -19,7 +19,7 @@ from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.encoding import ChunkEncoder
 from napari_ngff.store.arrays.stored_objects import DOCUMENTS, join_key
 from napari_ngff.store.pyramids.level_reduction import LevelReduction
-from napari_ngff.store.write.new_objects import target_source
+from napari_ngff.store.write.new_hierarchy import target_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -35,8 +35,7 @@ from napari_ngff.store.sources.server_logins import (
     find_login,
     set_login,
 )
-from napari_ngff.store.write.new_hierarchy import SINGLE
-from napari_ngff.store.write.new_objects import is_bucket, put_object
+from napari_ngff.store.write.new_hierarchy import SINGLE, is_bucket, put_object
 from napari_ngff.store.write.partial_folder import PartialFolder, Unfinished, UnitRecord
 
 if TYPE_CHECKING:

@@ -43,7 +43,7 @@ from napari_ngff.store.pyramids.level_reduction import method_named
 from napari_ngff.store.pyramids.pyramid_writer import PyramidPlan, place_coarse_level
 from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.store.store import NewTree, Revisions, Transaction, replace_unchanged
-from napari_ngff.store.write.new_objects import flush_objects, put_object
+from napari_ngff.store.write.new_hierarchy import flush_objects, put_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

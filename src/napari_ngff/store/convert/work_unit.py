@@ -46,7 +46,7 @@ from napari_ngff.store.convert.array_task import (
 )
 from napari_ngff.store.sources.read_ahead import call_at_once
 from napari_ngff.store.threads import share_work
-from napari_ngff.store.write.new_objects import (
+from napari_ngff.store.write.new_hierarchy import (
     copy_by_server,
     flush_objects,
     put_object,

@@ -35,9 +35,9 @@ from napari_ngff.store.sources.zip_directory import (
 )
 from napari_ngff.store.store import Store
 from napari_ngff.store.write.file_lock import turn_lock
-from napari_ngff.store.write.rewrite_archive import rewrite_archive
 from napari_ngff.store.write.waiting_transaction import WaitingTransaction
 from napari_ngff.store.write.writer_token import remove_left
+from napari_ngff.store.write.zip_packing import rewrite_archive
 
 if TYPE_CHECKING:
     from collections.abc import Collection

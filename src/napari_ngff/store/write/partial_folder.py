@@ -32,13 +32,14 @@ from napari_ngff.store.sources.folder_store import FolderTransaction
 from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.file_lock import hold_if_possible, is_held
 from napari_ngff.store.write.fsync import flush_file
-from napari_ngff.store.write.new_hierarchy import SINGLE, require_room
-from napari_ngff.store.write.new_objects import (
+from napari_ngff.store.write.new_hierarchy import (
+    SINGLE,
     flush_objects,
     is_bucket,
     open_bucket,
     put_object,
     refused_writing,
+    require_room,
 )
 from napari_ngff.store.write.replace_file import replace_file
 from napari_ngff.store.write.writer_token import new_token

@@ -1,20 +1,61 @@
-"""Packs a folder into a single-file OME-Zarr (RFC-9, ``.ozx``)."""
+"""Packs a folder into a single-file OME-Zarr (RFC-9, ``.ozx``), or writes one anew.
+
+An archive with changed entries is written beside the old one. Entries that stay are
+copied as they are, the result is verified, and renamed.
+"""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shlex
 import shutil
+import struct
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from napari_ngff.errors import TargetExistsError
-from napari_ngff.store.limits import parse_json
+from napari_ngff.errors import (
+    TargetExistsError,
+    UnsupportedError,
+    name_errors,
+)
+from napari_ngff.store.limits import parse_json, size_text
+from napari_ngff.store.sources.blob import Revision
+from napari_ngff.store.sources.file_bytes import PositionFile
 from napari_ngff.store.sources.folder_store import FolderStore
-from napari_ngff.store.write.replace_file import replace_when_done
-from napari_ngff.store.write.writer_token import is_aside
-from napari_ngff.store.write.zip_writer import ArchiveEntry, write_archive
+from napari_ngff.store.sources.zip_directory import (
+    ENCRYPTED,
+    ZipArchive,
+)
+from napari_ngff.store.write.file_lock import lock_open_file
+from napari_ngff.store.write.fsync import flush_folder, flush_open_file
+from napari_ngff.store.write.replace_file import (
+    rename_aside,
+    rename_over,
+    replace_when_done,
+)
+from napari_ngff.store.write.writer_token import (
+    aside_name,
+    is_aside,
+    new_token,
+    remove_left,
+)
+from napari_ngff.store.write.zip_writer import (
+    ArchiveEntry,
+    size_of_archive,
+    write_archive,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
+
+    from napari_ngff.store.store import GoesOn
+    from napari_ngff.store.write.waiting_transaction import StagedObject
 
 
 def pack_hierarchy(
@@ -138,3 +179,191 @@ def rank_key(key: str) -> tuple[bool, int]:
     metadata = key.rpartition("/")[2] == "zarr.json"
     # RFC-9 wants all `zarr.json` first, breadth-first; False sorts before True.
     return not metadata, key.count("/") if metadata else 0
+
+
+ATTRIBUTES = struct.Struct("<12xHH22xI4x")  # 4.3.12: time, date, external attributes
+
+
+def rewrite_archive(
+    path: str,
+    old: ZipArchive,
+    staged: Mapping[str, StagedObject | None],
+    root: bytes | None,
+    all_closed: Callable[[str], AbstractContextManager[None]],
+    goes_on: GoesOn | None = None,
+) -> bool | None:
+    """Replace an archive by a new one with changed entries.
+
+    Entries are in the order of RFC-9, with ZIP64 records. Memory: some 400 bytes for
+    each entry, and a few MiB.
+
+    Parameters
+    ----------
+    path
+        Of the archive, without links.
+    old
+        The archive as it is.
+    staged
+        Name -> new object; None to leave it out.
+    root
+        The document at the root of the hierarchy, for the comment.
+    all_closed
+        Closes the archive wherever this process has it open, and opens the new one.
+    goes_on
+        See `GoesOn`.
+
+    Returns
+    -------
+    bool or None
+        False if `goes_on` stopped it; None if another program replaced the archive
+        meanwhile. Then the file is as it was.
+
+    Raises
+    ------
+    CorruptDataError, UnsupportedError
+        Where the archive is damaged, or has encrypted entries.
+    AccessError
+        Where the folder cannot be written.
+    OSError
+        Where the disk has no room for a second archive, with the numbers, or where
+        writing fails.
+    """
+    remove_left(os.path.dirname(path))
+    comment = update_comment(old.comment, root)
+    parts = plan_entries(old, staged)
+    require_room(path, size_of_archive(parts, comment))
+    aside = aside_name(path, new_token())
+    try:
+        with name_errors(path), open(aside, "x+b", buffering=0) as file:
+            # Another process must not take it for a file that is left over. On Windows
+            # nobody removes a file that is open.
+            if sys.platform != "win32":
+                lock_open_file(file.fileno())
+            if not write_archive(file.fileno(), parts, comment, goes_on):
+                return False
+            flush_open_file(file)
+            # Flushed, then verified, then named: an archive that cannot be read never
+            # replaces one that can.
+            verify_archive(aside, parts, staged)
+            if sys.platform == "win32":
+                file.close()
+            return True if replace_archive(aside, path, old, all_closed) else None
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(aside)
+
+
+def plan_entries(
+    old: ZipArchive, staged: Mapping[str, StagedObject | None]
+) -> list[ArchiveEntry]:
+    """List all entries in the order of RFC-9."""
+    added = sorted(name.encode() for name in staged if name.encode() not in old.index)
+    parts = []
+    for name in sorted([*old.index, *added], key=lambda name: rank_key(name.decode())):
+        text = name.decode()
+        if text not in staged:
+            parts.append(plan_copy(old, name))
+        elif (new := staged[text]) is not None:
+            crc = new.revision.stamp
+            parts.append(ArchiveEntry(name, new.length, new.file, new.start, crc))
+    return parts
+
+
+def verify_archive(
+    path: str, parts: list[ArchiveEntry], staged: Mapping[str, StagedObject | None]
+) -> None:
+    """Open a written archive, and compare its entries with the plan.
+
+    Raises
+    ------
+    CorruptDataError
+    """
+    new = ZipArchive(path)
+    try:
+        if len(new.index) != len(parts):
+            raise new.damage_error(f"lists {len(new.index)} of {len(parts)} entries")
+        for part, (name, position) in zip(parts, new.index.items(), strict=True):
+            entry, text = new.entry_at(position), name.decode()
+            written = name, entry.method, entry.stored, entry.size, entry.crc
+            if written != (
+                part.name,
+                part.method,
+                part.length,
+                part.full_size,
+                part.crc,
+            ):
+                raise new.damage_error(f"does not list {text} as it was written")
+            # Reads the local header: directory and headers have to agree.
+            new.find_start(text, entry)
+            if text in staged:
+                new.read(text, entry, verify=True)
+    finally:
+        new.close()
+
+
+def plan_copy(archive: ZipArchive, name: bytes) -> ArchiveEntry:
+    """Plan an entry that is copied as it is."""
+    position = archive.index[name]
+    entry = archive.entry_at(position)
+    if entry.flags & ENCRYPTED:
+        raise UnsupportedError(
+            f"{name.decode()} in {archive.path} is encrypted, and the archive"
+            " cannot be rewritten.",
+            remedy="Pack it again without a password.",
+        )
+    # Kept as they are, so that the archive differs only in what was changed.
+    time, date, mode = ATTRIBUTES.unpack_from(archive.directory, position)
+    start = archive.find_start(name.decode(), entry)
+    if start + entry.stored > archive.file.size:
+        raise archive.damage_error(f"is cut off inside {name.decode()}")
+    assert isinstance(archive.file, PositionFile)
+    return ArchiveEntry(
+        name, entry.stored, archive.file, start, entry.crc, entry.method, entry.size,
+        (time, date), mode,
+    )  # fmt: skip
+
+
+def require_room(path: str, needed: int) -> None:
+    """Raise if the disk has too little room beside a file.
+
+    Raises
+    ------
+    OSError
+    """
+    folder = os.path.dirname(path)
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise OSError(
+            errno.ENOSPC,
+            f"No room to rewrite {path}: {folder} has {size_text(free)} free, and"
+            f" {size_text(needed)} are needed for the new file beside the old one",
+        )
+
+
+def replace_archive(
+    aside: str,
+    path: str,
+    old: ZipArchive,
+    all_closed: Callable[[str], AbstractContextManager[None]],
+) -> bool:
+    """Rename a new archive into its place, unless another program replaced the old
+    one.
+    """
+    if sys.platform == "win32":
+        if Revision.of_file(path) != old.file.revision:
+            return False
+        # All sources of this process; another process that has it open makes the
+        # rename fail.
+        with all_closed(path):
+            rename_aside(aside, path)
+        return True
+    with open(path, "rb") as file:
+        # Another process that saves into it waits here, and then finds a new file.
+        lock_open_file(file.fileno(), wait=True)
+        now = Revision.of_stat(os.fstat(file.fileno()))
+        # The lock is on the old file: after the rename, a process that waited holds a
+        # file without a name, and compares.
+        if now != old.file.revision or not rename_over(aside, path, now):
+            return False
+    flush_folder(os.path.dirname(path))
+    return True
