@@ -50,6 +50,9 @@ V2_DOCUMENTS = DOCUMENTS[1:4]
 ATTRIBUTES_IN = {3: "zarr.json", 2: ".zattrs"}
 """Zarr format -> document with the attributes of a group, the likelier first."""
 
+ARRAY_DOCUMENT = {3: "zarr.json", 2: ".zarray"}
+"""Zarr format -> document of an array, the likelier first."""
+
 
 LONG_LIST = "list-too-long"
 """Code of the problem."""

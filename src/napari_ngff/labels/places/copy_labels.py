@@ -40,10 +40,10 @@ from napari_ngff.store.arrays.boxes import box_of
 from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
 from napari_ngff.store.arrays.drawable_pixels import as_labels, label_type
 from napari_ngff.store.arrays.new_array import NewArray
-from napari_ngff.store.arrays.stored_objects import DOCUMENTS, join_key
+from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import CLAIMS, Node, read_node, without_links
-from napari_ngff.store.limits import parse_json
+from napari_ngff.store.limits import ARRAY_DOCUMENT, parse_json
 from napari_ngff.store.threads import share_work
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ class LabelCopy:
                 transaction.put(join_key(target, key), data)
             tally.count_object()
 
-        document = DOCUMENTS[array.zarr_format]
+        document = ARRAY_DOCUMENT[array.zarr_format]
         transaction.put(
             join_key(target, document),
             source.get(join_key(array.path, document)) or b"",

@@ -11,8 +11,8 @@ from napari_ngff.errors import NodeNotFoundError
 from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.store.arrays.boxes import box_of, cells_in
 from napari_ngff.store.arrays.chunked_array import Box, ChunkedArray, open_array
-from napari_ngff.store.arrays.stored_objects import DOCUMENTS, join_key
-from napari_ngff.store.limits import parse_json
+from napari_ngff.store.arrays.stored_objects import join_key
+from napari_ngff.store.limits import ARRAY_DOCUMENT, parse_json
 from napari_ngff.store.store import NewTree, Revisions, Transaction, replace_unchanged
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _copy_objects(
     """Copy an array in another type; return the revisions of what was copied."""
     copied: dict[str, Revision | None] = {}
     source = old.source
-    name = DOCUMENTS[old.layout.zarr_format]
+    name = ARRAY_DOCUMENT[old.layout.zarr_format]
     raw = source.get(join_key(old.path, name))
     if raw is None:
         raise NodeNotFoundError(f"{source.name}/{old.path} is gone.")

@@ -25,7 +25,8 @@ from napari_ngff.store.arrays.boxes import Box, box_of, box_shape, slice_inside
 from napari_ngff.store.arrays.chunk_layout import ABSENT, ArrayLayout, Shape
 from napari_ngff.store.arrays.chunked_array import ChunkedArray, make_array
 from napari_ngff.store.arrays.encoding import ChunkEncoder, encode_shard
-from napari_ngff.store.arrays.stored_objects import DOCUMENTS, ArrayObjects, join_key
+from napari_ngff.store.arrays.stored_objects import ArrayObjects, join_key
+from napari_ngff.store.limits import ARRAY_DOCUMENT
 from napari_ngff.store.store import conflict_error
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ class ArrayWriter:
         self.unit: Shape = array.shards or array.chunks
         self.revisions: dict[str, Revision | None] = {}
         self._objects = ArrayObjects(source, array.path, array.layout)
-        self._document = join_key(array.path, DOCUMENTS[array.zarr_format])
+        self._document = join_key(array.path, ARRAY_DOCUMENT[array.zarr_format])
         raw = source.get(self._document)
         if raw is None:
             raise self._missing_error()

@@ -35,9 +35,9 @@ from napari_ngff.store.arrays.region_read import (
     cache,
     cached_chunk,
 )
-from napari_ngff.store.arrays.stored_objects import DOCUMENTS, ArrayObjects, join_key
+from napari_ngff.store.arrays.stored_objects import ArrayObjects, join_key
 from napari_ngff.store.bounded_call import ExcessError, call_bounded
-from napari_ngff.store.limits import check_chunk, parse_json
+from napari_ngff.store.limits import ARRAY_DOCUMENT, check_chunk, parse_json
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -75,7 +75,7 @@ def open_array(
     """
     # Zarr v3 first: where a folder has both documents, the newer one counts, as for
     # zarr-python.
-    for number, name in DOCUMENTS.items():
+    for number, name in ARRAY_DOCUMENT.items():
         if zarr_format not in (None, number):
             continue
         raw = source.get(join_key(path, name))
@@ -97,7 +97,7 @@ def make_array(source: Store, path: str, zarr_format: int, raw: bytes) -> Chunke
         reader = ZarrReader(source, path, raw, str(reason))
         return ChunkedArray(source, path, reader.layout, reader)
     except CorruptDataError as error:
-        key = join_key(path, DOCUMENTS[zarr_format])
+        key = join_key(path, ARRAY_DOCUMENT[zarr_format])
         raise CorruptDataError(
             f"{source.name}/{key} {error}.", remedy="Restore it from a copy."
         ) from error
@@ -363,7 +363,7 @@ class ZarrReader:
         self._place = path, parse_json(raw)["zarr_format"]
         # Its document is not read again for each box.
         self._known: dict[str, bytes | None] = {
-            join_key(path, DOCUMENTS[self._place[1]]): raw,
+            join_key(path, ARRAY_DOCUMENT[self._place[1]]): raw,
             join_key(path, ".zattrs"): None,
         }
         self._excess = 0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.metadata.version import Version
 from napari_ngff.store.arrays.encoding import SHUFFLES
 from napari_ngff.store.arrays.parse_array import configuration_of, name_of
-from napari_ngff.store.arrays.stored_objects import DOCUMENTS
+from napari_ngff.store.limits import ARRAY_DOCUMENT
 
 if TYPE_CHECKING:
     import numpy as np
@@ -105,7 +105,7 @@ class NewArray:
             if len(self.names) == len(self.shape):
                 document["dimension_names"] = self.names
         state_chunks(document, self.chunks, self.shards, self.dtype, codec)
-        return DOCUMENTS[document["zarr_format"]], dump_document(document)
+        return ARRAY_DOCUMENT[document["zarr_format"]], dump_document(document)
 
 
 def state_chunks(

@@ -12,14 +12,14 @@ import numpy.typing as npt
 from napari_ngff.errors import ChunkError, CorruptDataError, UnsupportedError
 from napari_ngff.store.arrays.boxes import Box, box_of, box_shape, cell_ranges
 from napari_ngff.store.arrays.chunk_layout import ABSENT, Shape
-from napari_ngff.store.arrays.stored_objects import DOCUMENTS, ArrayObjects, ShardChunks
-from napari_ngff.store.limits import check_chunk
+from napari_ngff.store.limits import ARRAY_DOCUMENT, check_chunk
 from napari_ngff.store.lru_cache import ENTRY, ByteCache
 from napari_ngff.store.threads import LOCAL_CONCURRENCY, share_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from napari_ngff.store.arrays.stored_objects import ArrayObjects, ShardChunks
     from napari_ngff.store.sources.blob import Revision
 
 Array = npt.NDArray[Any]
@@ -255,7 +255,7 @@ class RegionRead:
         """Add a failure where chunks are missing because the array was deleted."""
         if self.strict and self.failures:
             return
-        document = DOCUMENTS[self.layout.zarr_format]
+        document = ARRAY_DOCUMENT[self.layout.zarr_format]
         try:
             if not self.objects.is_present():
                 gone = FileNotFoundError("the array is gone; deleted or moved?")

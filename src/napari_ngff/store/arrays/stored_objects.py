@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from napari_ngff.errors import ChunkError, CorruptDataError
 from napari_ngff.store.arrays.parse_array import IndirectError, parse_array
-from napari_ngff.store.limits import check_index
+from napari_ngff.store.limits import ARRAY_DOCUMENT, check_index
 from napari_ngff.store.lru_cache import ByteCache
 
 if TYPE_CHECKING:
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from napari_ngff.store.arrays.chunk_layout import ArrayLayout, Shape
     from napari_ngff.store.sources.blob import Blob, Revision
     from napari_ngff.store.store import Store
-
-DOCUMENTS = {3: "zarr.json", 2: ".zarray"}
-"""Name of an array's metadata document by Zarr format, the likelier first."""
 
 LARGE = 64 << 20
 """Bytes up to which any object is read, whatever size its chunk should have."""
@@ -123,7 +120,7 @@ class ArrayObjects:
 
     def is_present(self) -> bool:
         """Return whether the array still exists, and has the layout if that is lent."""
-        key = join_key(self.path, DOCUMENTS[self.layout.zarr_format])
+        key = join_key(self.path, ARRAY_DOCUMENT[self.layout.zarr_format])
         # One byte: on a server that is as good as a question whether it exists, which
         # signed addresses do not allow.
         if not self.lent:

@@ -21,14 +21,15 @@ from zarr.abc.store import (
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.store.limits import parse_json
+from napari_ngff.store.limits import ARRAY_DOCUMENT, parse_json
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
 
     from napari_ngff.store.store import Store
 
-DOCUMENTS = (".zarray", ".zmetadata", "zarr.json")
+WITH_CODECS = (*ARRAY_DOCUMENT.values(), ".zmetadata")
+"""Documents that name codecs."""
 
 EXECUTING = ("pickle", "cloudpickle", "dill", "joblib", "marshal")
 """Codecs that run what they decode, as Python's ``pickle`` does."""
@@ -178,7 +179,7 @@ class ZarrAdapter(AbstractStore):
         data = self.source.get(key, *start_and_length(byte_range))
         if data is None:
             return None
-        if key.rpartition("/")[2] in DOCUMENTS:
+        if key.rpartition("/")[2] in WITH_CODECS:
             # Before zarr-python gets the document: it creates the codecs that are named
             # there.
             check_document(data, f"{self.source.name}/{key}")

@@ -133,7 +133,7 @@ def repair_problems(node: Node, code: str) -> tuple[RepairedFile, ...]:
         for path, problem in check_hierarchy(node)
         if problem.code == code
     }
-    corrected = (correct_document(node, path, DOCUMENTS[code]) for path in paths)
+    corrected = (correct_document(node, path, CORRECTIONS[code]) for path in paths)
     return tuple(repaired for repaired in corrected if repaired is not None)
 
 
@@ -406,7 +406,7 @@ def rebuild_levels(node: Node, keys: list[str]) -> Iterator[RepairedFile]:
 
 INTERPOLATED = "label-levels-interpolated"
 
-DOCUMENTS: dict[str, Change] = {
+CORRECTIONS: dict[str, Change] = {
     "label-unlisted": list_labels,
     "label-missing": drop_labels,
     "well-index-missing": add_indices,

@@ -26,8 +26,8 @@ from napari_ngff.store.arrays.parse_array import (
     name_of,
     parse_array,
 )
-from napari_ngff.store.arrays.stored_objects import DOCUMENTS, join_key
-from napari_ngff.store.limits import dump_like, parse_json
+from napari_ngff.store.arrays.stored_objects import join_key
+from napari_ngff.store.limits import ARRAY_DOCUMENT, dump_like, parse_json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -181,7 +181,7 @@ def convert_array(
     """
     layout, region = level.array.layout, level.region
     zarr_format = request.version.zarr_format
-    raw = documents[DOCUMENTS[layout.zarr_format]]
+    raw = documents[ARRAY_DOCUMENT[layout.zarr_format]]
     document = parse_json(raw)
     same = zarr_format == layout.zarr_format
     codec = _codec_of(document, layout)
@@ -228,7 +228,9 @@ def convert_array(
         grid = None if stays else (chunks, shards)
         edited = _edit_document(raw, level, grid, request.codec) | changes
         text = dump_like(raw.decode(), edited).encode()
-        return ConvertedArray(documents | {DOCUMENTS[zarr_format]: text}, stays, joins)
+        return ConvertedArray(
+            documents | {ARRAY_DOCUMENT[zarr_format]: text}, stays, joins
+        )
     if not (stays or joins) and request.codec is not None:
         codec = request.codec
     fill, shuffle = layout.fill_value, not level.is_label

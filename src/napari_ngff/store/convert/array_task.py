@@ -17,7 +17,8 @@ import numpy as np
 from napari_ngff.store.arrays.boxes import Box, box_of
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.encoding import ChunkEncoder
-from napari_ngff.store.arrays.stored_objects import DOCUMENTS, join_key
+from napari_ngff.store.arrays.stored_objects import join_key
+from napari_ngff.store.limits import ARRAY_DOCUMENT
 from napari_ngff.store.pyramids.level_reduction import LevelReduction
 from napari_ngff.store.write.new_hierarchy import target_source
 
@@ -201,7 +202,7 @@ class OpenedTask:
     def encoder(self) -> ChunkEncoder:
         """How chunks of the new array are encoded."""
         array = self.target
-        raw = array.source.get(join_key(array.path, DOCUMENTS[array.zarr_format]))
+        raw = array.source.get(join_key(array.path, ARRAY_DOCUMENT[array.zarr_format]))
         return ChunkEncoder.from_document(raw or b"", array.layout)
 
     def key_of(self, cell: Shape) -> str:

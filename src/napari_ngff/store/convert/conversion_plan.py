@@ -27,7 +27,7 @@ from napari_ngff.metadata.model import JSON, GroupMetadata, PlateMetadata
 from napari_ngff.metadata.version import Version
 from napari_ngff.store.arrays.chunked_array import make_array
 from napari_ngff.store.arrays.new_array import group_documents
-from napari_ngff.store.arrays.stored_objects import DOCUMENTS, join_key
+from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.check.branches import VECTORS, branches_of, parameters_of
 from napari_ngff.store.convert.array_document import (
     ArrayRegion,
@@ -55,15 +55,13 @@ from napari_ngff.store.convert.new_attributes import (
 from napari_ngff.store.convert.request import ConversionRequest
 from napari_ngff.store.hierarchy.location import Location, note_beside
 from napari_ngff.store.hierarchy.node import Node, is_array, read_node
-from napari_ngff.store.limits import dump_like, parse_json
+from napari_ngff.store.limits import ARRAY_DOCUMENT, DOCUMENTS, dump_like, parse_json
 from napari_ngff.store.sources.read_ahead import WrappedStore, reading_ahead
 from napari_ngff.store.write.writer_token import is_aside
 
 if TYPE_CHECKING:
     from napari_ngff.store.sources.blob import Blob
     from napari_ngff.store.store import Store
-
-GROUP_DOCUMENTS = ("zarr.json", ".zgroup", ".zattrs", ".zmetadata")
 
 TABLES = "tables"
 """Group of tables, and key of the list in it, of ngio and Fractal."""
@@ -354,7 +352,7 @@ class ConversionPlan:
         documents = read_documents(source, array.path, array.zarr_format)
         version = self.request.version
         if (
-            not is_regular(parse_json(documents[DOCUMENTS[array.zarr_format]]))
+            not is_regular(parse_json(documents[ARRAY_DOCUMENT[array.zarr_format]]))
             and version.zarr_format == array.zarr_format
             and level.region.is_whole(array.shape)
             and not self.request.changes_arrays
@@ -364,7 +362,7 @@ class ConversionPlan:
         converted = convert_array(documents, level, self.request, updates=updates)
         for name, data in converted.documents.items():
             self.put(join_key(path, name), data)
-        raw = converted.documents[DOCUMENTS[version.zarr_format]]
+        raw = converted.documents[ARRAY_DOCUMENT[version.zarr_format]]
         new = make_array(source, path, version.zarr_format, raw)
         copies = converted.keeps_chunks or converted.joins_chunks
         if not copies and not new.direct:
@@ -452,7 +450,7 @@ class ConversionPlan:
                     yield from self._copy_unknown(
                         place, join_key(path, name), below[name]
                     )
-            elif name in GROUP_DOCUMENTS or is_aside(name):
+            elif name in DOCUMENTS or is_aside(name):
                 continue
             elif _is_folder(where, name):
                 place = where.join_path(name)
