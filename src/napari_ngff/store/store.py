@@ -504,13 +504,6 @@ class Transaction(ABC):
         """
 
 
-def require_revisions(transaction: Transaction, expected: Revisions) -> None:
-    """Raise ConflictError where an object has another revision than expected."""
-    for key, revision in expected.items():
-        if transaction.find_revision(key) != revision:
-            raise conflict_error(transaction.root, [key])
-
-
 def replace_unchanged(
     transaction: Transaction,
     path: str,

@@ -6,7 +6,6 @@ saves is announced: by a save, a merge, a repair or a script.
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -22,15 +21,12 @@ ListListener = Callable[[str, str], Any]
 """A method that is called with the root of a hierarchy, and the path of the group whose
 list was saved; in any thread, and while the hierarchy may be locked for others."""
 
-_listeners: list[weakref.WeakMethod[ListListener]] = []
-_changing = threading.Lock()
+_listeners: set[weakref.ref[ListListener]] = set()
 
 
 def watch_lists(listener: ListListener) -> None:
     """Call a method for each list that is saved, as long as its object is alive."""
-    with _changing:
-        _listeners[:] = [known for known in _listeners if known() is not None]
-        _listeners.append(weakref.WeakMethod(listener))
+    _listeners.add(weakref.WeakMethod(listener, _listeners.discard))
 
 
 def announce_lists(root: str, keys: Iterable[str]) -> None:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import IO, TYPE_CHECKING, Any, Self
 
 from napari_ngff.errors import ConflictError, UnsupportedError, name_errors
 from napari_ngff.store.data_folder import data_folder
@@ -166,8 +166,8 @@ class PartialFolder:
         self.drafts = f"{self.path}/new"
         self.token = new_token()
         self.continues = False
-        self._settings, self._resume = settings, resume
-        self._opened = ExitStack()
+        # As they are once they are read.
+        self._settings, self._resume = parse_json(json.dumps(settings)), resume
         self._turn = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -178,15 +178,13 @@ class PartialFolder:
             if names and LOCK not in names:
                 msg = f"{self.path} is not of a conversion: it stays unchanged."
                 raise FileExistsError(msg)
-            try:
-                self._opened.enter_context(hold_if_possible(f"{self.path}/{LOCK}"))
-            except BlockingIOError as error:
-                raise self._busy_error() from error
-        try:
-            self._prepare()
-        except BaseException:
-            self.close()
-            raise
+            with ExitStack() as opened:
+                try:
+                    opened.enter_context(hold_if_possible(f"{self.path}/{LOCK}"))
+                except BlockingIOError as error:
+                    raise self._busy_error() from error
+                self._units = opened.enter_context(self._prepare())
+                self._opened = opened.pop_all()
         return self
 
     def look(self) -> Unfinished:
@@ -198,7 +196,7 @@ class PartialFolder:
         stated = self._read_json(SETTINGS)
         if stated is None or not os.path.exists(f"{self.path}/{ROOT}"):
             return Unfinished.NOTHING
-        return Unfinished.SAME if self._is_same(stated) else Unfinished.OTHER
+        return Unfinished.SAME if stated == self._settings else Unfinished.OTHER
 
     def discard(self) -> None:
         """Remove what an earlier conversion left.
@@ -224,14 +222,12 @@ class PartialFolder:
         msg = f"Another process is converting to {self.target}."
         return ConflictError(msg, remedy="Wait until it has ended.")
 
-    def _is_same(self, stated: JSON) -> bool:
-        return bool(stated == parse_json(json.dumps(self._settings)))
-
-    def _prepare(self) -> None:
+    def _prepare(self) -> IO[bytes]:
+        """Continue what is there, or begin anew; return the open file of units."""
         stated = self._read_json(SETTINGS)
         planned = stated is not None and os.path.exists(f"{self.path}/{ROOT}")
         self.continues = planned and self._resume
-        if self.continues and not self._is_same(stated):
+        if self.continues and stated != self._settings:
             raise ValueError(
                 f"{self.path} is of a conversion with other settings. Use the same"
                 " ones, or convert without --resume to begin again."
@@ -247,8 +243,7 @@ class PartialFolder:
             self._write_json(SETTINGS, self._settings)
         path = f"{self.path}/{UNITS}"
         Path(path).touch()
-        units = open(path, "r+b", buffering=0)  # noqa: SIM115
-        self._units = self._opened.enter_context(units)
+        return open(path, "r+b", buffering=0)
 
     def _require_room(self) -> None:
         if isinstance(self.target, Path):

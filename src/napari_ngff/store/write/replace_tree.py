@@ -38,7 +38,7 @@ from napari_ngff.store.store import (
     NewTree,
     Revisions,
     Transaction,
-    require_revisions,
+    conflict_error,
 )
 from napari_ngff.store.write.exchange import exchange_paths
 from napari_ngff.store.write.file_lock import hold_file, hold_if_possible, is_held
@@ -221,7 +221,9 @@ class TreeReplacement(NewTree):
         self._flush_new(kept)
         # Whoever saves objects of the old folder compares and renames in a turn, too.
         with self._transaction.take_turn() if expected else nullcontext():
-            require_revisions(self._transaction, expected)
+            for key, revision in expected.items():
+                if self._transaction.find_revision(key) != revision:
+                    raise conflict_error(self._transaction.root, [key])
             with self._transaction.mark_move():
                 self._swap_folders(kept)
                 self._transaction.redirected.pop(self.key, None)

@@ -14,7 +14,7 @@ import shutil
 import struct
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -115,7 +115,7 @@ def pack_hierarchy(
     # By name within a rank, so that equal folders give equal archives.
     source = FolderStore(str(folder), follows_links=False)
     files = sorted(list_files(source), key=lambda f: (*rank_key(f[0]), f[0]))
-    parts = [ArchiveEntry(key.encode(), size, path) for key, path, size in files]
+    parts = [ArchiveEntry(key.encode(), size, size, path) for key, path, size in files]
 
     def goes_on(done: int, total: int) -> bool:
         if progress is not None:
@@ -264,8 +264,8 @@ def plan_entries(
         if text not in staged:
             parts.append(plan_copy(old, name))
         elif (new := staged[text]) is not None:
-            crc = new.revision.stamp
-            parts.append(ArchiveEntry(name, new.length, new.file, new.start, crc))
+            place = new.file, new.start, new.revision.stamp
+            parts.append(ArchiveEntry(name, new.length, new.length, *place))
     return parts
 
 
@@ -278,8 +278,7 @@ def verify_archive(
     ------
     CorruptDataError
     """
-    new = ZipArchive(path)
-    try:
+    with closing(ZipArchive(path)) as new:
         if len(new.index) != len(parts):
             raise new.damage_error(f"lists {len(new.index)} of {len(parts)} entries")
         for part, (name, position) in zip(parts, new.index.items(), strict=True):
@@ -289,7 +288,7 @@ def verify_archive(
                 part.name,
                 part.method,
                 part.length,
-                part.full_size,
+                part.size,
                 part.crc,
             ):
                 raise new.damage_error(f"does not list {text} as it was written")
@@ -297,8 +296,6 @@ def verify_archive(
             new.find_start(text, entry)
             if text in staged:
                 new.read(text, entry, verify=True)
-    finally:
-        new.close()
 
 
 def plan_copy(archive: ZipArchive, name: bytes) -> ArchiveEntry:
@@ -318,7 +315,7 @@ def plan_copy(archive: ZipArchive, name: bytes) -> ArchiveEntry:
         raise archive.damage_error(f"is cut off inside {name.decode()}")
     assert isinstance(archive.file, PositionFile)
     return ArchiveEntry(
-        name, entry.stored, archive.file, start, entry.crc, entry.method, entry.size,
+        name, entry.stored, entry.size, archive.file, start, entry.crc, entry.method,
         (time, date), mode,
     )  # fmt: skip
 

@@ -67,6 +67,8 @@ class ArchiveEntry:
         UTF-8 with ``/``.
     length
         Bytes as they are stored.
+    size
+        Bytes before compression.
     source
         File that has the bytes, or a path, which is opened only to copy it.
     start
@@ -75,8 +77,6 @@ class ArchiveEntry:
         CRC-32 of the bytes before compression; None to compute it, if uncompressed.
     method
         Method of compression (4.4.5): 0 is none.
-    size
-        Bytes before compression; None if uncompressed.
     stamp
         Time and date of the last change (4.4.6).
     mode
@@ -85,11 +85,11 @@ class ArchiveEntry:
 
     name: bytes
     length: int
+    size: int
     source: PositionFile | str
     start: int = 0
     crc: int | None = None
     method: int = 0
-    size: int | None = None
     stamp: tuple[int, int] = MIDNIGHT
     mode: int = 0o644 << 16
 
@@ -97,11 +97,6 @@ class ArchiveEntry:
     def flags(self) -> int:
         """General purpose flags (4.4.4)."""
         return 0 if self.name.isascii() else UTF8
-
-    @property
-    def full_size(self) -> int:
-        """Bytes before compression."""
-        return self.length if self.size is None else self.size
 
     @property
     def archive_size(self) -> int:
@@ -116,11 +111,11 @@ class ArchiveEntry:
         )  # fmt: skip
         # Always with ZIP64, so that the length of a header is known before the entry is
         # read.
-        return head + self.name + HEADER64.pack(1, 16, self.full_size, self.length)
+        return head + self.name + HEADER64.pack(1, 16, self.size, self.length)
 
     def make_record(self, crc: int, offset: int) -> bytes:
         """Return the record of the entry in the directory (4.3.12)."""
-        numbers = self.full_size, self.length, offset
+        numbers = self.size, self.length, offset
         # Only those that do not fit, in this order (4.5.3).
         large = [n for n in numbers if n >= MAX32]
         extra = b""
