@@ -217,3 +217,25 @@ def test_a_key_is_quoted_once(buckets, key):
     assert source.get(f"{key}/c") == b"pixels"
     assert key in source.list_names("")
     assert source.list_names(key) == ("c",)
+
+
+def test_hierarchies_of_a_bucket_share_their_connections(buckets, monkeypatch):
+    def access_of(address, options=None):
+        return RemoteSource(address, options).access
+
+    shared = access_of("s3://public/a.zarr")
+    keys = {"key": "mine", "secret": "S3cret"}
+    assert access_of("s3://public/b.zarr") is shared
+    assert access_of("s3://private/a.zarr") is not shared
+    assert access_of("s3://public/a.zarr", keys) is not shared
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    assert access_of("s3://public/a.zarr") is not shared
+
+
+def test_keys_that_are_written_later_are_found(no_keys):
+    source = RemoteSource(FILES[False])
+    with pytest.raises(LoginNeededError):
+        source.get("zarr.json")
+    keys = "aws_access_key_id = later\naws_secret_access_key = S3cret\n"
+    (no_keys / "credentials").write_text(f"[default]\n{keys}")
+    assert source.get("zarr.json")

@@ -83,6 +83,9 @@ SYSTEM = (
 )
 """Variables from which obstore gets credentials by itself."""
 
+SETTINGS = "AWS_", "AZURE_", "GOOGLE_"
+"""How variables begin by which buckets are asked."""
+
 STATUS = re.compile(r"status code: (\d{3}) ([\w' -]*)")
 CODE = re.compile(r"<Code>(\w+)</Code>")
 KIND = re.compile(r"HttpError \{\s*kind: (\w+)")
@@ -109,6 +112,8 @@ Content = TypeVar("Content")
 
 Ask = Callable[[Any], Coroutine[Any, Any, Content]]
 """Asks by a store of obstore."""
+
+_opened: dict[tuple[Any, ...], ObjectStore] = {}
 
 _locked: set[tuple[str, str]] = set()
 """Buckets that are read with credentials alone, and the options that have these."""
@@ -147,13 +152,10 @@ class ObjectStore(ServerAccess):
         given |= given.pop("client_kwargs", None) or {}
         self._profile = str(given.pop("profile", ""))
         given = {NAMES.get(name, name): given[name] for name in given}
-        self._has_own = bool(self._profile or "access_key_id" in given)
-        options = read_settings(self._profile) if self._is_s3 else {}
-        if "access_key_id" in given:
-            options = {name: options[name] for name in options if name not in KEYS}
-        options |= given
-        self._keys = {name: str(options.pop(name, "")) for name in KEYS}
-        self._options = options
+        self._keys = {name: given.pop(name) for name in KEYS if name in given}
+        stated = read_settings(self._profile) if self._is_s3 else {}
+        stated = {name: stated[name] for name in stated if name not in KEYS}
+        self._options = stated | given
         self._mark = server, str(secrets.options)
         self._client = {
             "allow_http": True,
@@ -207,15 +209,18 @@ class ObjectStore(ServerAccess):
 
     def _find_credentials(self) -> dict[str, Any]:
         """Find credentials of AWS; {} where obstore finds them by itself."""
-        is_given = not self._has_own and any(map(os.environ.get, SYSTEM))
+        has_own = bool(self._profile or self._keys)
+        is_given = not has_own and any(map(os.environ.get, SYSTEM))
         if not self._is_s3 or is_given or self._options.get("skip_signature"):
             return {}
-        key, secret, token = self._keys.values()
+        # Now: they may have been written since the bucket was opened.
+        keys = self._keys or read_settings(self._profile)
+        key, secret, token = map(keys.get, KEYS)
         if not key:
             return {"credential_provider": find_provider(self._profile)}
         # Not as options, to which obstore would add a token of the environment.
-        keys = {"access_key_id": key, "secret_access_key": secret, "expires_at": None}
-        return {"credential_provider": lambda: {**keys, "token": token or None}}
+        found = {"access_key_id": key, "secret_access_key": secret, "token": token}
+        return {"credential_provider": lambda: {**found, "expires_at": None}}
 
     def _open_service(self) -> Any:
         """Return a store of all buckets, whose keys begin with the name of one."""
@@ -408,6 +413,16 @@ class ObjectStore(ServerAccess):
         await self._call(
             self._open_service, lambda store: obstore.copy_async(store, *keys)
         )
+
+
+def open_bucket(server: str, secrets: AddressSecrets, seconds: float) -> ObjectStore:
+    """Return the same for the same bucket, since connections are used again."""
+    named = [f"{n}={v}" for n, v in os.environ.items() if n.startswith(SETTINGS)]
+    own = secrets.login, secrets.query, secrets.token, str(secrets.options)
+    key = server, seconds, own, str(named), os.getpid()
+    if key not in _opened:
+        _opened[key] = ObjectStore(server, secrets, seconds)
+    return _opened[key]
 
 
 def read_settings(profile: str) -> dict[str, Any]:

@@ -96,9 +96,9 @@ def open_server(server: str, secrets: AddressSecrets, seconds: float) -> ServerA
 
             return HttpServer(secrets, seconds)
         if scheme in BUCKETS:
-            from napari_ngff.store.sources.object_store import ObjectStore
+            from napari_ngff.store.sources.object_store import open_bucket
 
-            return ObjectStore(server, secrets, seconds)
+            return open_bucket(server, secrets, seconds)
     except ImportError as error:
         extra = "s3" if scheme in BUCKETS else "remote"
         msg = (
