@@ -67,8 +67,8 @@ class Buckets:
     asked
         Requests that came by others than `client`.
     answer
-        Returns a status, or a status and headers, to answer a request with, in place
-        of what the server has; or None. It may also wait.
+        Returns a status, or a status, headers and a body, to answer a request with, in
+        place of what the server has; or None. It may also wait.
     deny_missing
         Answer 403 for objects that are not there, as buckets that nobody may list.
     """
@@ -161,10 +161,12 @@ class Watched:
         self.buckets.asked.append(asked)
         told = self.buckets.answer(asked)
         if told is not None:
-            status, headers = told if isinstance(told, tuple) else (told, {})
+            status, headers, *body = told if isinstance(told, tuple) else (told, {})
+            body = b"".join(body)
             environment["wsgi.input"].read(int(environment.get("CONTENT_LENGTH") or 0))
-            start(f"{status} As Told", [("Content-Length", "0"), *headers.items()])
-            return [b""]
+            length = "Content-Length", str(len(body))
+            start(f"{status} As Told", [length, *headers.items()])
+            return [body]
 
         def begin(status, headers, *more):
             if self.buckets.deny_missing and status.startswith("404"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -10,9 +11,11 @@ from buckets import bucket_server
 from napari_ngff import LoginNeededError, open_node
 from napari_ngff.errors import OMEZarrError, UnsupportedError
 from napari_ngff.store.hierarchy.node import OpenedGroups
-from napari_ngff.store.sources import object_store
+from napari_ngff.store.sources import object_store, remote_store
 from napari_ngff.store.sources.remote_store import RemoteStore
 from napari_ngff.store.sources.server_logins import make_login, set_login
+from napari_ngff.store.threads import MOST, thread_pool
+from patience import until
 from plates import pixels, write_image
 
 KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
@@ -40,6 +43,8 @@ def buckets(files, tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def new_session(buckets, no_logins):
+    # What the test before asked for ahead, and has not read.
+    until(lambda: not (thread_pool(MOST)._work_queue.qsize() or remote_store._waiting))
     buckets.asked.clear()
 
 
@@ -193,21 +198,32 @@ def test_an_option_that_nobody_knows_is_named():
         open_node(FILES[True], use_listings_cache=False)
 
 
-def test_a_bucket_in_another_region_is_found(buckets, monkeypatch):
-    """As AWS answers: a redirection without an address, and the region in a header."""
+MALFORMED = b"<Error><Code>AuthorizationHeaderMalformed</Code></Error>"
+
+
+@pytest.mark.parametrize("refusal", [(301, {}), (400, {}, MALFORMED)], ids=str)
+def test_a_bucket_in_another_region_is_found(buckets, monkeypatch, refusal):
+    """As AWS answers: it does not state where to, or how to sign; and by HEAD where."""
     monkeypatch.setattr(object_store, "_regions", {})
+    monkeypatch.setattr(object_store, "_opened", {})
 
     def answer(asked):
         if asked.method == "HEAD":
             return 403, {"x-amz-bucket-region": "eu-west-1"}
         is_there = "/eu-west-1/" in asked.headers.get("AUTHORIZATION", "")
-        return None if is_there else 301
+        return None if is_there else refusal
 
     monkeypatch.setattr(buckets, "answer", answer)
-    for _ in range(2):
-        source = RemoteStore(FILES[False], {"key": "mine", "secret": "S3cret"})
-        assert source.get("zarr.json")
+    source = RemoteStore(FILES[False], {"key": "mine", "secret": "S3cret"})
+    assert source.get("zarr.json")
+    assert source.get("0/zarr.json")
     assert [one.method for one in buckets.asked] == ["GET", "HEAD", "GET", "GET"]
+    # Also where all begin before the answer.
+    monkeypatch.setattr(object_store, "_regions", {})
+    monkeypatch.setattr(object_store, "_opened", {})
+    source = RemoteStore(FILES[False], {"key": "mine", "secret": "S3cret"})
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(source.get, ["zarr.json", "0/zarr.json"] * 8))
 
 
 @pytest.mark.parametrize("key", ["a b", "a%20b", "x#1", "a?b", "é&b=c", "50%", "p+q"])
@@ -221,7 +237,7 @@ def test_a_key_is_quoted_once(buckets, key):
 
 def test_hierarchies_of_a_bucket_share_their_connections(buckets, monkeypatch):
     def access_of(address, options=None):
-        return RemoteSource(address, options).access
+        return RemoteStore(address, options).access
 
     shared = access_of("s3://public/a.zarr")
     keys = {"key": "mine", "secret": "S3cret"}
@@ -233,7 +249,7 @@ def test_hierarchies_of_a_bucket_share_their_connections(buckets, monkeypatch):
 
 
 def test_keys_that_are_written_later_are_found(no_keys):
-    source = RemoteSource(FILES[False])
+    source = RemoteStore(FILES[False])
     with pytest.raises(LoginNeededError):
         source.get("zarr.json")
     keys = "aws_access_key_id = later\naws_secret_access_key = S3cret\n"

@@ -96,8 +96,8 @@ REFUSALS = {"ExpiredToken", "InvalidToken", "TokenRefreshRequired"}
 
 NOT_FOUND, CONFLICT, NOT_IN_OBJECT = 404, 409, 416
 
-NOWHERE = "incorrectly configured region"
-"""Part of the text of an error: the bucket is in another region."""
+ELSEWHERE = "incorrectly configured region", "AuthorizationHeaderMalformed"
+"""Parts of the texts of errors: the bucket is in another region."""
 
 AWS = "https://s3.{}.amazonaws.com"
 """Where the buckets of a region are, unless there is an endpoint."""
@@ -264,26 +264,34 @@ class ObjectStore(ServerAccess):
         return await self._call(self._open_own, call)
 
     async def _call(self, store: Callable[[], Any], call: Ask[Content]) -> Content:
+        used = store()
         try:
-            return await call(store())
+            return await call(used)
         except NotModifiedError:
             raise
         except (BaseError, FileNotFoundError, ValueError) as error:
             text = str(error)
             failure = translate_error(error)
+        if any(part in text for part in ELSEWHERE):
+            await self._find_region()
+            # Others may have found it since this request began.
+            if store() is not used:
+                return await self._call(store, call)
+        # Not as the cause: its text quotes addresses.
+        raise failure
+
+    async def _find_region(self) -> None:
+        """Ask in which region the bucket is, once, and open it there."""
         bucket = self._server, self.place
-        if NOWHERE in text and bucket not in _regions:
-            _regions[bucket] = await asyncio.to_thread(
-                find_region,
-                self._server,
-                self._options.get(ENDPOINT) or AWS.format("us-east-1"),
-            )
+        if bucket in _regions:
+            return
+        endpoint = self._options.get(ENDPOINT) or AWS.format("us-east-1")
+        region = await asyncio.to_thread(find_region, self._server, endpoint)
+        if region:
+            _regions[bucket] = region
             self._own = self._service = None
             if self._guest is not None:
                 self._guest = self._open({"skip_signature": True})
-            return await self._call(store, call)
-        # Not as the cause: its text quotes addresses.
-        raise failure
 
     def key_of(self, address: str) -> str:
         """Return the key in the bucket of what an address names."""
