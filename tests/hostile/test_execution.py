@@ -16,7 +16,7 @@ import zarr
 
 from napari_ngff import open_node
 from napari_ngff.errors import OMEZarrError, UnsupportedError
-from napari_ngff.plate.tables.files import find_table, read_table
+from napari_ngff.plate.tables.files import find_table, read_tables
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.store.sources.zarr_store import ZarrStore
@@ -148,7 +148,7 @@ def test_a_parquet_file_runs_nothing(tmp_path, marker):
     )
     parquet.write_table(rows, tmp_path / "a.parquet")
     with suppress(OMEZarrError):
-        read_table(tmp_path / "a.parquet")
+        read_tables(tmp_path / "a.parquet")[0]
 
 
 def test_no_module_unpickles_or_evaluates():

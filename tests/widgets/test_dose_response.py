@@ -98,7 +98,7 @@ def opened(viewer, plate):
     viewer.open(str(plate / "screen.ome.zarr"), plugin="napari-ngff")
     until(lambda: browser_of(viewer) is not None)
     dock = browser_of(viewer)
-    until(lambda: bool(dock.tables.tables().labels))
+    until(lambda: bool(dock.tables.tables().browser.known_labels))
     pump(500)
     assert dock.map.rectOf("A/1").width() >= 10
     assert viewer.canvas.size[1] >= 400

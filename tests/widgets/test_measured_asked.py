@@ -353,7 +353,7 @@ def plate(viewer, tmp_path):
     viewer.open(str(where), plugin="napari-ngff")
     until(lambda: browser_of(viewer) is not None)
     dock = browser_of(viewer)
-    until(lambda: bool(dock.tables.tables().labels))
+    until(lambda: bool(dock.tables.tables().browser.known_labels))
     return dock
 
 
@@ -465,7 +465,7 @@ def test_the_table_of_a_plate_stays_until_the_window_closes(viewer, plate, tmp_p
     viewer.open(str(tmp_path / "p.ome.zarr"), plugin="napari-ngff")
     until(lambda: plate.tables.table.findText("nuclei, measured") > 0)
     tables = plate.tables.tables()
-    tables.choose_table(tables.offers[0])
+    tables.choose_table(tables.joined.offers[0])
     assert len(tables.table) > 0
     path = tmp_path / "nuclei.csv"
     tables.save_table(str(path))

@@ -25,6 +25,7 @@ OWN_MENUS = {
     "Measure ▸ nuclei in all fields",
     "Save ▸ Save into the plate",
     "Save ▸ Save as a file…",
+    "Save ▸ Forget conditions.csv",
 }
 """Of buttons in our docks."""
 

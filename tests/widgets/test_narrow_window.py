@@ -70,9 +70,9 @@ def assert_fits(dock):
 def test_the_browser_fits_beside_the_canvas(viewer, plate_browser):
     assert_fits(plate_browser)
     tables = plate_browser.tables.tables()
-    until(lambda: tables.labels)
+    until(lambda: tables.browser.known_labels)
     session_of(viewer).browser.show_field(plate_browser.map.state.map.wells[0].path)
-    tables.measure_labels(tables.labels[0], "in this field", ())
+    tables.measure_labels(tables.browser.known_labels[0], "in this field", ())
     until(lambda: plate_browser.tables.save_button.isVisible())
     pump(300)
     assert_fits(plate_browser)

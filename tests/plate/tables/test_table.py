@@ -23,7 +23,7 @@ from napari_ngff.plate.tables.conditions import (
 from napari_ngff.plate.tables.files import (
     check_target,
     read_listed_table,
-    read_table,
+    read_tables,
     write_frame,
 )
 from napari_ngff.plate.tables.table import AGGREGATIONS, make_table, well_key
@@ -209,7 +209,7 @@ def test_days_of_files(tmp_path):
     frame["day"] = frame["day"].dt.date
     frame.to_parquet(tmp_path / "b.parquet", index=False)
     for name in ("a.csv", "a.parquet", "b.parquet"):
-        found = read_table(tmp_path / name)
+        found = read_tables(tmp_path / name)[0]
         for text, count in {"day >= 2026-11-22": 2, "day = 2026-11-22": 1}.items():
             kept = found.rows_where(parse_filter(text, found.columns)[1])
             assert len(kept) == count, (name, text)
@@ -331,7 +331,7 @@ def test_a_line_is_cut_at_and():
 def test_files_of_any_spreadsheet(tmp_path, text):
     path = tmp_path / "conditions.csv"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    found = read_table(path)
+    found = read_tables(path)[0]
     assert found.name == "conditions"
     assert by_path(found, ["A/1", "B/2"], "dose", "mean") == {
         "A/1": 0.5,
@@ -373,9 +373,9 @@ def test_a_value_too_many_shifts_nothing(tmp_path_factory, data):
     wrong = [n for n, remark in enumerate(remarks) if any(r.strip() for r in remark)]
     if wrong:
         with pytest.raises(CorruptDataError, match=f"line {wrong[0] + 2} has"):
-            read_table(path)
+            read_tables(path)[0]
         return
-    frame = read_table(path).frame
+    frame = read_tables(path)[0].frame
     assert frame["well"].tolist() == [f"A/{n + 1}" for n in range(count)]
     for name in set(names) - {"well"}:
         assert [str(value) for value in frame[name]] == values[name]
@@ -392,7 +392,7 @@ def test_words_of_a_text_column_stay(tmp_path, word, separator):
     ]
     path = tmp_path / "a.csv"
     path.write_text("\n".join(separator.join(line) for line in lines))
-    found = read_table(path)
+    found = read_tables(path)[0]
     wells = ["A/1", "A/2", "A/3"]
     assert dict(found.count_texts("compound")["text"]) == {"A/1": word, "A/2": "taxol"}
     assert {*found.count_texts("only")["text"]} == {word}
@@ -415,16 +415,16 @@ def test_numbers_of_rows_in_front_have_to_count_them(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("well\tdose\n1\tA1\t0.5\nA2\t1.5\n")
     with pytest.raises(CorruptDataError, match="line 3 has 2 values"):
-        read_table(path)
+        read_tables(path)[0]
     path.write_text("well\tdose\n1\t0.5\tchecked\n")
     with pytest.raises(CorruptDataError, match="line 2 has 3 values"):
-        read_table(path)
+        read_tables(path)[0]
 
 
 def test_columns_of_one_name_are_distinguished(tmp_path):
     path = tmp_path / "twice.csv"
     path.write_text("well,dose,dose ,dose\nA1,1,2,3\n")
-    found = read_table(path)
+    found = read_tables(path)[0]
     assert found.columns == found.numeric_columns
     assert [found.by_well(c, "sum") for c in found.columns] == [
         {"A/1": 1},
@@ -437,7 +437,7 @@ def test_a_long_column_has_one_type(tmp_path):
     path = tmp_path / "long.csv"
     rows = [f"A1,{i}" for i in range(300_000)]
     path.write_text("\n".join(["well,mark", *rows, "A1,none"]))
-    marks = read_table(path).frame["mark"]
+    marks = read_tables(path)[0].frame["mark"]
     assert {type(mark) for mark in marks} == {str}
     assert marks.iloc[0] == "0"
 
@@ -446,7 +446,7 @@ def test_what_is_no_table(tmp_path):
     empty = tmp_path / "empty.csv"
     empty.write_text("")
     with pytest.raises(CorruptDataError, match=r"empty\.csv is not a table"):
-        read_table(empty)
+        read_tables(empty)[0]
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
@@ -455,7 +455,7 @@ def test_a_frame_is_written_whole(tmp_path, name):
     frame = pd.DataFrame({"well": ["A01", "B02"], "area": [1.5, 2.25]})
     (tmp_path / name).write_text("older")
     write_frame(frame, tmp_path / name)
-    assert read_table(tmp_path / name).by_well("area", "sum") == {
+    assert read_tables(tmp_path / name)[0].by_well("area", "sum") == {
         "A/1": 1.5,
         "B/2": 2.25,
     }

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from napari_ngff.errors import OMEZarrError
-from napari_ngff.plate.tables.files import DATABASES, read_table, read_tables
+from napari_ngff.plate.tables.files import DATABASES, read_tables
 
 KINDS = "Nuclei", "Cell", "Cell_Wall"
 """One begins with the name of another."""
@@ -104,7 +104,7 @@ def test_object_numbers_of_a_spreadsheet_are_labels(tmp_path):
         "ImageNumber,ObjectNumber,Metadata_Well,AreaShape_Area,Number_Object_Number\n"
         "1,1,B02,3.5,1\n1,2,B02,4.5,2\n2,1,B03,1,1\n"
     )
-    table = read_table(path)
+    table = read_tables(path)[0]
     assert table.place_columns == ("label",)
     assert table.frame["label"].tolist() == [1, 2, 1]
     assert table.frame["well"].tolist() == ["B/2", "B/2", "B/3"]
@@ -121,7 +121,7 @@ def test_tables_of_omero_are_read_by_the_names_of_wells(tmp_path, first, ids):
     if ids == "names":
         lines = [line.replace("Well Name", "Other") for line in lines]
     path.write_text(first + "\n".join(lines) + "\n")
-    table = read_table(path)
+    table = read_tables(path)[0]
     assert table.frame["well"].tolist() == ["A/1", "A/2", "B/1"]
     assert table.frame["Dose"].tolist() == [0, 0.1, 0.2]
     assert {"Plate", "Image", "Roi", "Dataset", "Drug"} <= {*table.columns}

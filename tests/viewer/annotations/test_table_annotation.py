@@ -94,9 +94,9 @@ def test_what_is_saved_into_the_images_gives_the_same_map(plate):
     assert not table.asks_for_file
     save_all(table.owner)
     assert unsaved(tables) == []
-    assert WRITTEN in tables.offers
+    assert WRITTEN in tables.joined.offers
     again = browse(plate)
-    assert WRITTEN in again.offers
+    assert WRITTEN in again.joined.offers
     again.choose_table(WRITTEN)
     assert maps(again) == expected
     assert again.table.region == "nuclei"
@@ -111,7 +111,7 @@ def test_what_is_saved_into_the_images_gives_the_same_map(plate):
 def test_a_save_writes_the_fields_that_were_measured_again(plate, told, seed):
     rng, tables = random.Random(seed), browse(plate)
     tables.measure_labels("nuclei", MeasureScope.ALL)
-    tables.save_in_images()
+    tables.save_in_plate()
     files = {p: p.read_bytes() for p in plate.rglob("*") if p.is_file()}
     places = sorted(p.parents[2] for p in plate.glob("*/*/*/labels/nuclei/0"))
     places = [place.parent if place.name == "labels" else place for place in places]
@@ -120,7 +120,7 @@ def test_a_save_writes_the_fields_that_were_measured_again(plate, told, seed):
         array = zarr.open_array(place / "labels/nuclei/0")
         array[0, 0:2] = 77
     tables.measure_labels("nuclei", MeasureScope.ALL)
-    tables.save_in_images()
+    tables.save_in_plate()
     assert told[-1] == "Saved: nuclei_measured.\n2 images changed."
     changed = {
         p
@@ -137,13 +137,13 @@ def test_another_measurement_of_a_field_keeps_the_tables_of_the_others(plate):
     tables = browse(plate)
     tables.browser.show_field("A/2", "0")
     tables.measure_labels("nuclei", MeasureScope.FIELD)
-    tables.save_in_images()
+    tables.save_in_plate()
     written = [p.parents[2] for p in plate.rglob("nuclei_measured/table.csv")]
     assert written == [plate / "A/2/0"]
     later = browse(plate)
     later.browser.show_field("A/2", "1")
     later.measure_labels("nuclei", MeasureScope.FIELD)
-    later.save_in_images()
+    later.save_in_plate()
     later.choose_table(WRITTEN)
     fields = set(map(tuple, later.table.frame[["well", "field"]].to_numpy()))
     assert fields == {("A/2", "0"), ("A/2", "1")}
@@ -176,7 +176,7 @@ def test_the_table_of_another_program_stays(plate, monkeypatch, told, answer):
     assert table.state.asks_name, "nothing saves it unasked from now on"
     with pytest.raises(OMEZarrError, match="Not saved: measured table of nuclei"):
         save_all(table.owner)
-    tables.save_in_images()
+    tables.save_in_plate()
     (asked,) = Window.current.asked
     assert asked[0] == "Name of the table"
     image = plate / "A/2/0"
@@ -185,12 +185,12 @@ def test_the_table_of_another_program_stays(plate, monkeypatch, told, answer):
     )
     assert {p: p.read_bytes() for p in before} == before
     assert (
-        TableOffer(TableOrigin.IMAGES, "nuclei_measured2") in tables.offers
+        TableOffer(TableOrigin.IMAGES, "nuclei_measured2") in tables.joined.offers
     ) == answer
     assert bool(unsaved(tables)) != answer
     if answer:  # the next save takes the same name
         tables.measure_labels("nuclei", MeasureScope.ALL)
-        tables.save_in_images()
+        tables.save_in_plate()
         assert told[-1] == "Saved: nuclei_measured2.\n0 images changed."
 
 
@@ -208,13 +208,13 @@ def test_cancel_keeps_the_table_unsaved(plate, told):
                 table.cancel()
 
     table.owner.changed.connect(cancel)
-    tables.save_in_images()
+    tables.save_in_plate()
     table.owner.changed.disconnect(cancel)
     images = len(set(table.table.list_images()))
     assert seen == [number / images for number in range(3)]
     assert len(list(plate.rglob("nuclei_measured/table.csv"))) == 2
     assert told[-1].startswith("Not saved in all images: nuclei_measured.")
-    assert WRITTEN not in tables.offers
+    assert WRITTEN not in tables.joined.offers
     assert unsaved(tables) == [table]
     table.save()
     assert unsaved(tables) == []
@@ -241,7 +241,10 @@ def test_older_tables_are_not_saved_unasked(plate, told):
 def test_ctrl_s_saves_also_what_needs_a_file(plate, monkeypatch, tmp_path, why):
     monkeypatch.setattr(FolderStore, "why_not_written", lambda *_: why)
     tables = browse(plate)
-    assert tables.why_not_saved == "Choose a table that was measured."
+    assert (
+        tables.why_not_saved
+        == "Choose a table that was measured, or loaded for a plate."
+    )
     tables.measure_labels("nuclei", MeasureScope.ALL)
     (table,) = list_tables(session_of(tables.browser.layers.viewer).annotations)
     assert table.asks_for_file == bool(why)

@@ -196,7 +196,7 @@ def test_a_wrong_file_is_reported(tables, tmp_path):
 def test_labels_are_counted_in_the_background(tables):
     tables.find_tables()
     offer = TableOffer(TableOrigin.COUNT, "nuclei")
-    assert offer in tables.offers
+    assert offer in tables.joined.offers
     seen = []
     tables.progressed.connect(lambda *both: seen.append(both))
     tables.choose_table(offer)
@@ -222,7 +222,7 @@ def test_a_later_job_counts(tables, monkeypatch, tmp_path):
     work, done = waiting[-1]
     found = work()
     done(found)
-    assert len(tables.offers) == 1
+    assert len(tables.joined.offers) == 1
     path = tmp_path / "late.csv"
     path.write_text(CSV)
     tables.load_file(str(path))
@@ -352,7 +352,7 @@ def test_tables_that_ngio_left_in_images(plate, tmp_path):
     tables.browser.show_field("A/2", "0")
     tables.choose_table(TableOffer(TableOrigin.IMAGES, "regionprops"))
     assert said == ["Rows read: 5 in 3 of 12 images."]
-    assert tables.offers[0].title == "regionprops (of images)"
+    assert tables.joined.offers[0].title == "regionprops (of images)"
     assert tables.view.coloring.values["A/1"] == 3
     assert tables.view.coloring.values["A/2"] == 8
     assert tables.view.coloring.values["A/3"] is None
@@ -371,7 +371,7 @@ def test_a_collection_has_no_map_but_objects(tmp_path):
     tables = PlateTables(session_of(viewer).browse(open_node(str(where))))
     tables.viewer = viewer
     tables.find_tables()
-    assert tables.labels == ("cells",)
+    assert tables.browser.known_labels == ("cells",)
     tables.browser.show_field(None, "1")
     tables.measure_labels("cells", MeasureScope.ALL)
     assert tables.view.coloring is None
@@ -421,7 +421,7 @@ def test_the_states_of_annotation_are_a_table(plate, tmp_path):
     viewer = ViewerModel()
     tables = PlateTables(session_of(viewer).browse(node))
     tables.find_tables()
-    assert offer in tables.offers
+    assert offer in tables.joined.offers
     tables.choose_table(offer)
     shown = tables.view.coloring
     assert shown.title == "done, mean of images"
@@ -660,9 +660,9 @@ def test_labels_of_few_wells_are_offered_when_they_are_seen(tmp_path):
     viewer = ViewerModel()
     tables = PlateTables(session_of(viewer).browse(open_node(str(where))))
     tables.find_tables()
-    assert tables.labels == ()
+    assert tables.browser.known_labels == ()
     tables.browser.show_field("B/3", "0")
-    assert tables.labels == ("cells",)
+    assert tables.browser.known_labels == ("cells",)
     tables.close()
 
 

@@ -54,7 +54,7 @@ def dock(viewer, tmp_path, monkeypatch):
     docks = viewer.window.dock_widgets.values
     until(lambda: any(isinstance(d, BrowserDock) for d in docks()))
     found = next(d for d in docks() if isinstance(d, BrowserDock))
-    until(lambda: bool(found.tables.tables().labels))
+    until(lambda: bool(found.tables.tables().browser.known_labels))
     until(lambda: len(found.map.state.pictures) == 8)
     return found
 
@@ -103,6 +103,11 @@ def test_a_dropped_table_colours_the_map(dropped):
     assert dropped.map.tipAt(rect.center()).endswith("no value")
     tip = dropped.map.tipAt(dropped.map.rectOf("A/2").center())
     assert tip == "A2\ndose: 0.5\ndrug: dmso"
+    titles = choose_to_save(dropped.tables, "Forget conditions.csv")
+    assert titles[0] == "Save into the plate"
+    until(lambda: dropped.map.state.coloring is None)
+    assert dropped.tables.table.findText("conditions.csv") < 0
+    assert not dropped.tables.save_button.isVisible()
 
 
 @pytest.mark.long

@@ -27,7 +27,7 @@ def test_ec50_of_compounds_is_found(viewer, tmp_path):
     def journey(person):
         person.drop(tmp_path / "screen.ome.zarr")
         plate = person.sees(lambda: browser_of(viewer))
-        person.sees(lambda: plate.tables.tables().labels)
+        person.sees(lambda: plate.tables.tables().browser.known_labels)
         person.drop(tmp_path / "conditions.csv")
         person.sees(lambda: plate.tables.column.currentText() == "dose")
         person.rest(0.3)

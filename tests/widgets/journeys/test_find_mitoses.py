@@ -43,7 +43,7 @@ def test_mitotic_cells_are_found_by_a_few_clicks(viewer, tmp_path):
     def journey(person):
         person.drop(tmp_path / "plate.ome.zarr")
         dock = person.sees(lambda: browser_of(viewer))
-        person.sees(lambda: dock.tables.tables().labels)
+        person.sees(lambda: dock.tables.tables().browser.known_labels)
         measure(person, dock)
         for well in CLICKED:
             show_field(person, dock, well)

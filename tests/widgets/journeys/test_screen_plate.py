@@ -48,7 +48,7 @@ def test_wells_are_found_measured_colored_and_compared(viewer, tmp_path):
     def journey(person):
         person.drop(plate)
         dock = person.sees(lambda: browser_of(viewer))
-        person.sees(lambda: dock.tables.tables().labels)
+        person.sees(lambda: dock.tables.tables().browser.known_labels)
         person.drop(tmp_path / "conditions.csv")
         person.sees(lambda: dock.tables.column.currentText() == "dose")
         person.rest(0.3)

@@ -52,7 +52,7 @@ def page(viewer, written, tmp_path):
     viewer.open(str(plate), plugin="napari-ngff")
     until(lambda: session_of(viewer).browser is not None)
     tables = session_of(viewer).open_tables()
-    until(lambda: "nuclei" in tables.labels)
+    until(lambda: "nuclei" in tables.browser.known_labels)
     tables.measure_labels("nuclei", MeasureScope.ALL)
     until(lambda: tables.table is not None)
     dock = show_dock(viewer, RESULTS)

@@ -170,7 +170,10 @@ def parse_filter(
                 f"{refused[1] or refused[2]!r} is not supported: tests are joined by"
                 " 'and' alone. Text with this word goes into quotes."
             )
-        name, value = map(_strip_quotes, (test["column"], test["value"]))
+        name, value = (
+            (x[1:-1] if re.fullmatch(QUOTED, x) else x).strip()
+            for x in (test["column"], test["value"])
+        )
         column = known.get(name) or known.get(name.casefold())
         if column is None:
             raise ValueError(_no_column(name, columns))
@@ -215,7 +218,3 @@ def _read_dates(texts: Any, value: str) -> Any:
     units = {"D": asked[1], "min": asked[2], "s": asked[3]}
     unit = next((unit for unit in units if not units[unit]), None)
     return dates if unit is None else dates.dt.floor(unit), date
-
-
-def _strip_quotes(text: str) -> str:
-    return (text[1:-1] if re.fullmatch(QUOTED, text) else text).strip()

@@ -22,11 +22,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from napari_ngff.metadata.model import JSON
+    from napari_ngff.plate.tables.table import WellTable
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.store.sources.blob import Revision
     from napari_ngff.store.store import Transaction
 
 FILE = "table.csv"
+
+CONDITIONS = "condition_table"
+"""Type of ngio for tables whose rows are of wells or fields."""
 
 # Key of the attributes of tables that were written as a whole, and may be replaced.
 MADE_HERE = "napari-ngff:table"
@@ -208,6 +212,37 @@ def write_tables(
             written += 1
     transaction.commit()
     return written
+
+
+def write_conditions(
+    node: Node, name: str, table: WellTable, goes_on: Callable[[int, int], bool]
+) -> str | None:
+    """Write a table into a plate, as conditions, or if rows are objects as any table.
+
+    Returns
+    -------
+    str or None
+        Its name in the plate, another one where another program has written a table of
+        that name. None where it was given up.
+
+    Raises
+    ------
+    ConflictError, OSError
+        As in `write_tables`.
+    """
+    frame = table.to_frame()
+    attributes = {
+        "type": "generic_table" if LABEL in frame else CONDITIONS,
+        "table_version": "1",
+        "backend": "csv",
+        "categorical_columns": [x for x in frame if not table.is_numeric(x)],
+        **({"region": {"path": f"labels/{table.region}"}} if table.region else {}),
+    }
+    tables = {"": (frame, attributes)}
+    try:
+        return None if write_tables(node, name, tables, goes_on) is None else name
+    except NameTakenError as error:
+        return write_conditions(node, error.free, table, goes_on)
 
 
 def _find_region(group: Node, name: str, attributes: JSON) -> JSON:

@@ -73,11 +73,6 @@ NO_PARQUET = "Tables in Parquet need pyarrow. Run: pip install 'napari-ngff[tabl
 NO_ANNDATA = "{} is kept as AnnData. Run: pip install 'napari-ngff[tables]'"
 
 
-def read_table(path: str | os.PathLike[str], *, alone: bool = False) -> WellTable:
-    """Read the first of `read_tables`."""
-    return read_tables(path, alone=alone)[0]
-
-
 def read_tables(
     path: str | os.PathLike[str], *, alone: bool = False
 ) -> list[WellTable]:
@@ -192,7 +187,12 @@ def _text_frame(
         words = [
             i
             for i in frame.columns
-            if missing[i].all() or (missing[i].any() and _is_text(frame[i]))
+            if missing[i].all()
+            or (
+                missing[i].any()
+                and frame[i].dtype.kind not in "biuf"
+                and not is_truth(frame[i])
+            )
         ]
         if words:
             # Again, since "None" and "NA" are no missing values in a column of text.
@@ -270,10 +270,6 @@ def _begins_with_number(row: list[str], names: list[str]) -> bool:
         and names[0].lower() in WELLS
         and is_well_name(row[1])
     )
-
-
-def _is_text(column: Any) -> bool:
-    return column.dtype.kind not in "biuf" and not is_truth(column)
 
 
 def find_table(node: Node, name: str) -> tuple[Any, str]:

@@ -118,10 +118,16 @@ def list_branches(node: Node) -> tuple[str, ...]:
     return metadata.labels or ()
 
 
-def list_tables(node: Node) -> tuple[str, ...]:
-    """List the tables of a plate, a well or an image, or of a store of SpatialData."""
+def list_tables(node: Node, path: str = "") -> tuple[str, ...]:
+    """List the tables of a plate, a well or an image, or of a store of SpatialData.
+
+    Parameters
+    ----------
+    path
+        Of an image below the node, which itself is not read.
+    """
     try:
-        group = node.child("tables")
+        group = node.child(f"{path}/tables".lstrip("/"))
         listed = group.attributes.get("tables")
     except NodeNotFoundError:
         return ()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
@@ -19,7 +20,7 @@ from napari_ngff.plate.tables.table import (
     SHARE,
     WellTable,
 )
-from napari_ngff.viewer.browsing.table_offers import TableOffer, TableOrigin
+from napari_ngff.viewer.browsing.table_offers import TableOffer, TableOrigin, TableRead
 from napari_ngff.viewer.layers.coloring import (
     MOST_CATEGORIES,
     Color,
@@ -90,7 +91,9 @@ class JoinedTables:
     plate
         The map.
     tables
-        By where they come from, in the order in which they were read.
+        Those that were read, by where they come from, in the order of reading.
+    offers
+        All that there are or can be made, in the order of a list.
     column
         Which one colours the map; of None also the table is chosen, see `chosen`.
     chosen
@@ -109,6 +112,7 @@ class JoinedTables:
 
     plate: PlateMap
     tables: Mapping[TableOffer, WellTable] = field(default_factory=dict)
+    offers: tuple[TableOffer, ...] = ()
     column: str | None = None
     chosen: TableOffer | None = None
     ways: Mapping[TableColumn, str] = field(default_factory=dict)
@@ -122,6 +126,32 @@ class JoinedTables:
     def paths(self) -> tuple[str, ...]:
         """Paths of the wells on the map."""
         return tuple(well.path for well in self.plate.wells)
+
+    # Tables.
+
+    def with_offers(self, offers: Iterable[TableOffer]) -> JoinedTables:
+        """Offer further tables."""
+        # Each stays where it is: people find it again. A later one has its path.
+        every, order = {x: x for x in (*self.offers, *offers)}, list(TableOrigin)
+        ordered = sorted(every.values(), key=lambda each: order.index(each.source))
+        return replace(self, offers=tuple(ordered))
+
+    def with_read(self, offer: TableOffer, read: TableRead) -> JoinedTables:
+        """Add a table that was read, and the others of its file; later ones replace."""
+        others = [replace(offer, name=table.name) for table in read.tables[1:]]
+        tables = dict(zip([offer, *others], read.tables, strict=False))
+        every = {**self.tables, **tables}
+        return replace(self, tables=every).with_offers([offer, *others])
+
+    def without_file(self, name: str) -> JoinedTables:
+        """Take the tables of a file away."""
+        kept = [x for x in self.offers if os.path.basename(x.path) != name]
+        return replace(
+            self,
+            tables={x: self.tables[x] for x in self.tables if x in kept},
+            offers=tuple(kept),
+            chosen=self.chosen if self.chosen in kept else None,
+        )
 
     # Columns.
 
@@ -363,8 +393,9 @@ class JoinedTables:
             if len(names) > MOST_CATEGORIES:  # most of them are of no well
                 known = table.count_texts(name)["text"]
                 names = {*found.values(), *map(known.get, self.paths)}
-            colors = self.class_colors if name == CLASS else {}
-            return color_categories(found, names, title, colors)
+            return color_categories(
+                found, names, title, self.class_colors if name == CLASS else {}
+            )
         values, whole = (
             {path: by_well.get(path) for path in self.paths}
             for by_well in (rows.by_well(name, how), every.by_well(name, how))

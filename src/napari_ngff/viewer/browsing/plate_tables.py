@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from napari.utils.notifications import Notification
 
 from napari_ngff.labels.kept_edits import address_text
+from napari_ngff.labels.places.label_location import name_problem
+from napari_ngff.plate.tables.feature_table import write_conditions
 from napari_ngff.plate.tables.files import write_frame
 from napari_ngff.plate.tables.measure_labels import FieldPath, FieldTask
 from napari_ngff.plate.tables.object_features import choose_columns
@@ -36,7 +39,10 @@ from napari_ngff.viewer.browsing.table_offers import (
     TableOrigin,
     TableRead,
     find_offers,
+    list_files,
+    note_of,
     read_offer,
+    read_wanted,
 )
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.layer_measuring import (
@@ -46,6 +52,7 @@ from napari_ngff.viewer.painting.layer_measuring import (
 )
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.plans.layer_plan import KEY, layer_kind, origin_of
+from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.services.latest_task import LatestTask, TaskTurn
 from napari_ngff.viewer.services.notices import last_part
 from napari_ngff.viewer.services.window import Signal, Window
@@ -67,10 +74,8 @@ class PlateTables:
 
     Attributes
     ----------
-    offers
-        Tables that can be chosen.
     joined
-        The tables that were read, and what was chosen.
+        The tables that there are, and what was chosen.
     view
         What the map shows of them; soon after each change.
     message
@@ -95,7 +100,6 @@ class PlateTables:
 
     def __init__(self, browser: Browser) -> None:
         self.browser = browser
-        self.offers: tuple[TableOffer, ...] = ()
         self.joined = JoinedTables(browser.map)
         self.view = TableView()
         self.message = self.outdated_note = self.kept_note = ""
@@ -107,9 +111,10 @@ class PlateTables:
             return Window.current.is_open(viewer)
 
         self._task = LatestTask(is_open, self.progressed.emit)
-        self._search, self._viewing = LatestTask(is_open), LatestTask(is_open)
+        self._search, self._reading = LatestTask(is_open), LatestTask(is_open)
+        self._viewing = LatestTask(is_open)
         browser.layers_changed.connect(self._follow_layers)
-        browser.labels_offered.connect(self._offer_counts)
+        browser.labels_offered.connect(self._offer)
         self._annotations.changed.connect(self._check_strokes)
         self._annotations.table_saved.connect(self._offer_saved)
         # Tables that were measured before, and not saved.
@@ -118,18 +123,18 @@ class PlateTables:
                 offer = TableOffer(TableOrigin.MEASURED, kept.labels)
                 if kept.measured is not None:
                     self._measured[offer] = kept.measured
-                self._add_table(offer, kept.table)
-        self._offer_counts()
+                self.joined = self.joined.with_read(offer, TableRead((kept.table,)))
+        self._offer()
         self._follow_layers()
 
     def close(self) -> None:
         """Stop; features that were joined stay."""
-        for task in (self._task, self._search, self._viewing):
+        for task in (self._task, self._search, self._reading, self._viewing):
             task.cancel()
         for signal in (self.changed, self.message_sent, self.progressed):
             signal.disconnect()
         self.browser.layers_changed.disconnect(self._follow_layers)
-        self.browser.labels_offered.disconnect(self._offer_counts)
+        self.browser.labels_offered.disconnect(self._offer)
         self._annotations.changed.disconnect(self._check_strokes)
         self._annotations.table_saved.disconnect(self._offer_saved)
 
@@ -146,11 +151,6 @@ class PlateTables:
         return None if chosen is None else self.joined.tables[chosen]
 
     @property
-    def labels(self) -> tuple[str, ...]:
-        """Names of labels that can be measured."""
-        return tuple(o.name for o in self.offers if o.source is TableOrigin.COUNT)
-
-    @property
     def note(self) -> str:
         """What the user is told: the problem of the filter, or all else there is."""
         notes = self.message, self.view.note, self.outdated_note, self.kept_note
@@ -164,31 +164,33 @@ class PlateTables:
     # Tables.
 
     def find_tables(self) -> None:
-        """Search tables and labels in a worker, and add them to `offers`."""
-        self._search.start(
-            lambda _: find_offers(self.browser), self._add_offers, self._say
+        """Search tables and labels in a worker, and read those that are wanted."""
+
+        def take(found: Sequence[tuple[TableOffer, TableRead]]) -> None:
+            for offer, read in found:
+                self.joined = self.joined.with_read(offer, read)
+            self._say(" ".join(x.note for _, x in found if x.note) or self.message)
+            self._show(self.joined)
+
+        self._search.start(lambda _: find_offers(self.browser), self._offer, self._say)
+        self._reading.start(lambda _: read_wanted(self.browser), take, self._say)
+
+    def _offer(self, offers: Sequence[TableOffer] = ()) -> None:
+        """Offer further tables, and numbers of all labels that are known."""
+        self.browser.offer_labels(
+            each.name for each in offers if each.source is TableOrigin.COUNT
         )
-
-    def _add_offers(self, offers: Iterable[TableOffer]) -> None:
-        order, every = list(TableOrigin), dict.fromkeys((*self.offers, *offers))
-        # Each stays where it is: people find it again.
-        self.offers = tuple(sorted(every, key=lambda each: order.index(each.source)))
-        self.browser.offer_labels(self.labels)
+        known = self.browser.known_labels
+        self.joined = self.joined.with_offers(
+            [*offers, *(TableOffer(TableOrigin.COUNT, name) for name in known)]
+        )
         self.changed.emit()
-
-    def _offer_counts(self) -> None:
-        """Offer to count and to measure all labels that are known by now."""
-        names = self.browser.known_labels
-        if not set(names) <= set(self.labels):
-            self._add_offers([TableOffer(TableOrigin.COUNT, name) for name in names])
-
-    def _add_table(self, offer: TableOffer, table: WellTable) -> None:
-        self.joined = replace(self.joined, tables={**self.joined.tables, offer: table})
-        self._add_offers([offer])
 
     def load_file(self, path: str) -> None:
         """Read a table from a file, and choose it."""
-        self._read(TableOffer(TableOrigin.FILE, os.path.basename(path), path))
+        self._read(
+            TableOffer(TableOrigin.FILE, os.path.basename(path), os.path.abspath(path))
+        )
 
     def choose_table(self, offer: TableOffer | None) -> None:
         """Choose a table, or none; what may have changed is read again.
@@ -200,8 +202,12 @@ class PlateTables:
         is_known = offer in self.joined.tables and offer != self.joined.chosen
         # No file has the classes that were predicted.
         kept = [x.table for x in list_tables(self._annotations)]
-        is_kept = any(self.joined.tables.get(offer) is x for x in kept if offer)
-        if offer is None or source in KEPT or is_kept or (is_known and source in TASKS):
+        is_kept = (
+            offer is not None
+            and offer in self.joined.tables  # else it is tried again
+            and (source in KEPT or self.joined.tables[offer] in kept)
+        )
+        if offer is None or is_kept or (is_known and source in TASKS):
             self._choose(offer)
         else:
             self._read(offer, [""] if source is TableOrigin.COUNT else ())
@@ -269,26 +275,22 @@ class PlateTables:
             self._annotations, offer.name, images, earlier, self._name_image
         )
 
-        def take(found: TableRead) -> None:
+        def take(found: TableRead) -> str:
             self._measured[offer] = measured
             if offer.source is TableOrigin.MEASURED:
-                self._keep_measured(offer, found.table)
-            for table in found.beside:
-                self._add_table(TableOffer(offer.source, table.name), table)
-            self._add_table(offer, found.table)
+                self._keep_measured(offer, found.tables[0])
+            self.joined = self.joined.with_read(offer, found)
             self._choose(offer)
-            self.end_task(found.note)
             if found.notice:
                 # It stays: who measures a plate for hours is not there all the time.
                 notice = Notification(found.notice, "warning")
                 Window.current.show_offer(self._annotations.viewer, notice)
+            return found.note
 
         self._say(note)
-        self.progressed.emit(0, 0)
-        self._task.start(
+        self.run_task(
             lambda turn: read_offer(node, offer, plate, turn.report_progress, **which),
             take,
-            self.end_task,
         )
 
     def _keep_measured(self, offer: TableOffer, table: WellTable) -> TableAnnotation:
@@ -318,17 +320,15 @@ class PlateTables:
         self.progressed.emit(0, 0)
         self._task.start(work, lambda found: self.end_task(done(found)), self.end_task)
 
-    def find_offer(self, table: WellTable) -> TableOffer:
-        """Find where a table comes from."""
-        return next(x for x, found in self.joined.tables.items() if found is table)
-
     def replace_table(self, table: WellTable, new: WellTable, column: str) -> None:
         """Replace a table by one with more columns, and colour the map by one of them.
 
         It is kept as one that was measured: no file has the new columns.
         """
-        offer = self.find_offer(table)
-        self._add_table(offer, new)
+        offer = next(
+            each for each, found in self.joined.tables.items() if found is table
+        )
+        self.joined = self.joined.with_read(offer, TableRead((new,)))
         self._keep_measured(offer, new)
         self.color_by(TableColumn(offer, column))
 
@@ -343,20 +343,65 @@ class PlateTables:
         self._task.cancel()
         self.end_task()
 
+    def forget_file(self, name: str) -> None:
+        """Take a file off the list, and read it no more; the file itself stays."""
+        work = partial(
+            settings.change_note,
+            note_of(self.browser.node),
+            lambda noted: {x: y for x, y in list_files(noted).items() if x != name},
+        )
+        Window.current.run_work(work, lambda _: None)
+        self.message = ""
+        self._follow_layers(self.joined.without_file(name))
+
     @property
     def why_not_saved(self) -> str:
         """Why *Save into the plate* is not possible for the chosen table; "" if so."""
-        place, chosen = self.browser.node.location, self.joined.chosen
-        if chosen is None or chosen.source is not TableOrigin.MEASURED:
-            return "Choose a table that was measured."
-        return place.source.why_not_written(place.path)
+        chosen, place = self.joined.chosen, self.browser.node.location
+        if (
+            chosen is None
+            or chosen.source not in KEPT
+            or (chosen.path and not self.joined.paths)
+        ):
+            return "Choose a table that was measured, or loaded for a plate."
+        reason = place.source.why_not_written(place.path)
+        end = " The file is remembered, and read again with the plate."
+        return reason + end * bool(reason and chosen.path)
 
-    def save_in_images(self) -> None:
-        """Write the chosen table, which was measured, into its images."""
-        offer, table = self.joined.chosen, self.table
-        if offer is not None and table is not None:
-            kept = (x for x in list_tables(self._annotations) if x.table is table)
-            (next(kept, None) or self._keep_measured(offer, table)).save()
+    def save_in_plate(self) -> None:
+        """Write the chosen table into the images it was measured of, or if it was
+        loaded, into the plate.
+        """
+        offer, table, node = self.joined.chosen, self.table, self.browser.node
+        if offer is None or table is None:
+            return
+        kept = next(
+            (each for each in list_tables(self._annotations) if each.table is table),
+            None,
+        )
+        if kept is not None or not offer.path:
+            (kept or self._keep_measured(offer, table)).save()
+            return
+        # As of one of several tables of a file.
+        name = table.name.replace(": ", "_")
+
+        def take(written: str) -> str:
+            new = TableOffer(TableOrigin.PLATE, written)
+            self.joined = self.joined.with_read(new, TableRead((table,)))
+            self._choose(new)
+            if [x.path for x in self.joined.offers].count(offer.path) == 1:
+                self.forget_file(offer.name)
+            return f"Saved into {last_part(str(node))}: {written}."
+
+        self.run_task(
+            lambda turn: write_conditions(
+                node,
+                "conditions" if name_problem(name) else name,
+                table,
+                turn.report_progress,
+            ),
+            take,
+        )
 
     def _offer_saved(self, saved: TableAnnotation) -> None:
         """Offer a measured table that the images have now."""
@@ -366,7 +411,7 @@ class PlateTables:
                 # What was read of it before is older.
                 tables = {x: y for x, y in self.joined.tables.items() if x != offer}
                 self.joined = replace(self.joined, tables=tables)
-            self._add_offers([offer])
+            self._offer([offer])
 
     def save_table(self, path: str) -> None:
         """Write the chosen table into a file, CSV or Parquet, in a worker."""
@@ -376,17 +421,13 @@ class PlateTables:
         kept = [each for each in list_tables(self._annotations) if each.table is table]
         measured = self._measured.get(self.joined.chosen)
         age = "" if measured is None else measured.describe_age()
-        note = f"{len(table):,} rows are in {path}.{older_text(age)}"
 
-        def finish(_: None) -> None:
+        def finish(_: None) -> str:
             for each in kept:
                 each.leave(keep=False)
-            self.end_task(note)
+            return f"{len(table):,} rows are in {path}.{older_text(age)}"
 
-        self.progressed.emit(0, 0)
-        self._task.start(
-            lambda _: write_frame(table.to_frame(), path), finish, self.end_task
-        )
+        self.run_task(lambda _: write_frame(table.to_frame(), path), finish)
 
     # What is shown of them.
 

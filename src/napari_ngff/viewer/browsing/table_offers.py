@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.field_states import TODO, FieldStates
+from napari_ngff.labels.kept_edits import address_text
+from napari_ngff.plate.tables.feature_table import CONDITIONS
 from napari_ngff.plate.tables.files import read_listed_table, read_tables
 from napari_ngff.plate.tables.measure_labels import (
     MEASURE,
@@ -27,7 +32,9 @@ from napari_ngff.plate.tables.table import (
     make_table,
 )
 from napari_ngff.store.hierarchy.summary import list_tables
+from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.services.notices import notice_text, shorten_name
+from napari_ngff.viewer.services.window import attempt_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +44,7 @@ if TYPE_CHECKING:
     from napari_ngff.viewer.browsing.browser import Browser
 
 WELLS_ASKED = 4
-"""Number of wells whose first image is searched for tables."""
+"""Number of wells whose list of images is read to look for tables."""
 
 MOST_NAMED = 3
 """Wells and images that a message names; the others are counted."""
@@ -103,11 +110,13 @@ class TableOffer:
 
 
 def find_offers(browser: Browser) -> tuple[TableOffer, ...]:
-    """Read which tables are in a plate and in the images of its first wells, and of
-    which labels there are numbers.
+    """Read which tables are in a plate and in its images, and of which labels there are
+    numbers.
+
+    Fields of all wells have the names that they have in the first wells. Of a server
+    only these are asked.
     """
-    node, offers = browser.node, list[TableOffer]()
-    labels: tuple[str, ...] = ()
+    node, offers, labels = browser.node, list[TableOffer](), tuple[str, ...]()
     # A damaged list of tables; all else can be used.
     with suppress(OMEZarrError, OSError):
         offers += [TableOffer(TableOrigin.PLATE, name) for name in list_tables(node)]
@@ -115,13 +124,22 @@ def find_offers(browser: Browser) -> tuple[TableOffer, ...]:
     # States are no file of a table: they are offered as soon as one field has a state.
     with suppress(OMEZarrError, OSError):  # reported when a round of annotation begins
         offers += [TableOffer(TableOrigin.STATES, "")] * FieldStates(node).has_any
-    wells: list[str | None] = [well.path for well in browser.map.wells]
-    for well in wells[:WELLS_ASKED] or [None]:
-        with suppress(OMEZarrError, OSError, IndexError):  # the map shows it crossed
-            first = browser.fields_of(well).fields[0].position.field
-            names = list_tables(node.child(FieldPath(well, first).path))
-            offers += [TableOffer(TableOrigin.IMAGES, name) for name in names]
-    return (*offers, *(TableOffer(TableOrigin.COUNT, name) for name in labels))
+    wells: list[str | None] = [well.path for well in browser.map.wells] or [None]
+    asked = WELLS_ASKED if node.location.source.traits.is_remote else None
+    fields = dict[str, None]()
+    for well in wells[:WELLS_ASKED]:
+        with suppress(OMEZarrError, OSError):  # the map shows it crossed
+            listed = browser.fields_of(well).fields
+            fields |= dict.fromkeys(each.position.field for each in listed)
+    for path in (
+        FieldPath(well, name).path for well in wells[:asked] for name in fields
+    ):
+        with suppress(OMEZarrError, OSError):
+            offers += [
+                TableOffer(TableOrigin.IMAGES, name) for name in list_tables(node, path)
+            ]
+    offers += [TableOffer(TableOrigin.COUNT, name) for name in labels]
+    return tuple(dict.fromkeys(offers))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,28 +148,27 @@ class TableRead:
 
     Attributes
     ----------
+    tables
+        The table, and others of the same file; none where it cannot be read.
     note
         A sentence for the user: how much was found, or what is of no well.
     notice
         Which images are left out, and why; "" for none.
-    beside
-        Other tables of the same file.
     """
 
-    table: WellTable
-    note: str
+    tables: tuple[WellTable, ...]
+    note: str = ""
     notice: str = ""
-    beside: tuple[WellTable, ...] = ()
 
 
 def read_offer(
     node: Node,
     offer: TableOffer,
     plate: PlateMap,
-    goes_on: Callable[[int, int], bool],
+    goes_on: Callable[[int, int], bool] = lambda done, total: True,
     **which: Any,
 ) -> TableRead | None:
-    """Read a table, or make one by reading each image.
+    """Read a table, or make one by reading each image. A file is remembered.
 
     Parameters
     ----------
@@ -169,17 +186,70 @@ def read_offer(
     names = {well.path: well.name for well in plate.wells}
     if offer.source in TASKS:
         return gather_offer(node, offer, names, goes_on, **which)
+    notes = list[str]()
     if offer.source is TableOrigin.FILE:
         tables = read_tables(offer.path, alone=not names)
+        note, time = note_of(node), os.path.getmtime(offer.path)
+        path, before = list_files(settings.read_note(note)).get(offer.name, ("", 0))
+        if path == offer.path and before != time:
+            notes.append(f"{offer.name} has changed since it was read the last time.")
+        settings.change_note(
+            note, lambda noted: {**list_files(noted), offer.name: [offer.path, time]}
+        )
     elif offer.source is TableOrigin.STATES:
         tables = [states_table(node)]
     else:
         tables = [read_listed_table(node, offer.name)]
-    table, *beside = (locate_rows(node, table.place_on(names)) for table in tables)
-    others = table.list_others() if names else ()
+    tables = [locate_rows(node, table.place_on(names)) for table in tables]
+    others = tables[0].list_others() if names else ()
     listed = _list_some([key.replace("/", "") for key in others])
-    note = f"Not on this plate, in {offer.title}: {listed}." if listed else ""
-    return TableRead(table, note, beside=tuple(beside))
+    notes += [f"Not on this plate, in {offer.title}: {listed}."] * bool(listed)
+    return TableRead(tuple(tables), " ".join(notes))
+
+
+def read_wanted(browser: Browser) -> list[tuple[TableOffer, TableRead]]:
+    """Read the files that were loaded for a plate before, and conditions in the plate.
+
+    The notes name files that cannot be read, and why not; conditions that cannot be
+    read are only offered.
+    """
+    node, noted = browser.node, settings.read_note(note_of(browser.node))
+    offers = [
+        TableOffer(TableOrigin.FILE, name, path)
+        for name, (path, _) in list_files(noted).items()
+    ]
+    with suppress(OMEZarrError, OSError):  # a damaged list of tables
+        offers += [
+            TableOffer(TableOrigin.PLATE, name)
+            for name in list_tables(node)
+            if node.child(f"tables/{name}").attributes.get("type") == CONDITIONS
+        ]
+    reads = [
+        attempt_work(partial(read_offer, node, offer, browser.map)) for offer in offers
+    ]
+    return [
+        (x, TableRead((), f"Not read: {y}") if isinstance(y, str) else y)
+        for x, y in zip(offers, reads, strict=True)
+        if x.path or not isinstance(y, str)
+    ]
+
+
+def note_of(node: Node) -> str:
+    """Return the name of the note with the files that were loaded for a plate.
+
+    It has the path of each by its name, and when it was written.
+    """
+    digest = hashlib.sha256((address_text(node) or str(node)).encode()).hexdigest()
+    return f"tables/{digest[:12]}"
+
+
+def list_files(noted: Any) -> dict[str, tuple[str, float]]:
+    """List the files of a note; a damaged one has none."""
+    return {
+        name: (*entry,)
+        for name, entry in (noted.items() if isinstance(noted, dict) else ())
+        if isinstance(entry, list) and len(entry) == 2
+    }
 
 
 def _list_some(names: Sequence[str]) -> str:
@@ -234,7 +304,7 @@ def gather_offer(
         note += f" {len(table) - count:,} rows of other images stay."
     heading = f"Left out: {shorten_name(', '.join(left_out))}"
     notice = notice_text(problems, heading) if left_out else ""
-    return TableRead(table, note, notice)
+    return TableRead((table,), note, notice)
 
 
 def states_table(node: Node) -> WellTable:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import CorruptDataError, OMEZarrError
-from napari_ngff.plate.tables.files import read_table
+from napari_ngff.plate.tables.files import read_tables
 from napari_ngff.plate.tables.measure_labels import FieldTask, MeasureResult, measure
 from napari_ngff.plate.tables.object_features import choose_columns
 from napari_ngff.plate.tables.table import FIELD, LABEL, WELL, WellTable
@@ -33,7 +33,7 @@ def read_objects(path: str) -> WellTable:
     CorruptDataError
         Where it has no column of labels, or rows of several fields.
     """
-    table = read_table(path, alone=True)
+    table = read_tables(path, alone=True)[0]
     if LABEL not in table.frame.columns:
         raise CorruptDataError(
             f"{path} has no column label.", remedy="It names the label of each row."

@@ -72,7 +72,7 @@ class PlateObjects:
     def labels(self) -> str:
         """The name of their labels."""
         region = "" if self.table is None else self.table.region
-        return region or "".join(self.tables.labels[:1])
+        return region or "".join(self.tables.browser.known_labels[:1])
 
     def place_of(self, row: Any) -> Place:
         """Return the place of a row of the table."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import QEvent, QObject, Qt, Signal  # type: ignore[attr-defined]
@@ -232,9 +234,18 @@ class TableBar(QWidget):
         self.save_menu.clear()
         tables = self._shown
         into = "plate" if tables.browser.map.wells else "images"
+        paths = dict.fromkeys(x.path for x in tables.joined.offers if x.path)
         for text, call, reason in (
-            (f"Save into the {into}", tables.save_in_images, tables.why_not_saved),
-            ("Save as a file…", self._on_save, ""),
+            (f"Save into the {into}", tables.save_in_plate, tables.why_not_saved),
+            (
+                "Save as a file…",
+                self._on_save,
+                "" if tables.joined.chosen else "Choose a table.",
+            ),
+            *(
+                (f"Forget {name}", partial(tables.forget_file, name), "")
+                for name in map(os.path.basename, paths)
+            ),
         ):
             action: QAction = self.save_menu.addAction(text)
             action.triggered.connect(call)
@@ -258,7 +269,7 @@ class TableBar(QWidget):
             MeasureScope.SELECTED: bool(self._map.selected()),
             MeasureScope.ALL: True,
         }
-        for name in self._shown.labels:
+        for name in self._shown.browser.known_labels:
             for scope, is_possible in possible.items():
                 action: QAction = self.menu.addAction(f"{name} {scope.value}")
                 action.setData((name, scope))
@@ -313,7 +324,7 @@ class TableBar(QWidget):
         if tables is None:
             return
         joined, coloring = tables.joined, view.coloring
-        offers = {offer: offer.title for offer in tables.offers}
+        offers = {offer: offer.title for offer in joined.offers}
         fill_box(self.table, offers, joined.chosen, "no table")
         fill_box(self.column, joined.list_columns(), joined.table_column, "thumbnails")
         # The chosen one may be of a column whose texts are not listed yet.
@@ -322,9 +333,13 @@ class TableBar(QWidget):
         fill_box(self.how, {each: each for each in ways}, way)
         letter = self.how.fontMetrics().horizontalAdvance("X")
         self.how.setMaximumWidth(WIDEST_LETTERS * letter)
-        enable_if(bool(tables.labels), self.measure, "Show a field with labels first.")
-        has_table = joined.chosen is not None
-        self.save_button.setVisible(has_table)
+        enable_if(
+            bool(tables.browser.known_labels),
+            self.measure,
+            "Show a field with labels first.",
+        )
+        has_table = bool(joined.tables)
+        self.save_button.setVisible(has_table or any(x.path for x in joined.offers))
         self.results.setVisible(bool(joined.tables and joined.paths))
         for widget in (self.column_caption, self.column):
             widget.setVisible(has_table and bool(joined.paths))
