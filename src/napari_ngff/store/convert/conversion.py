@@ -207,8 +207,8 @@ def convert_hierarchy(
     resumes, how = options.get("resume", False), "--resume continues"
     if resumes is None:
         how = "converting to the same name again continues"
-        found = PartialFolder(target, settings, overwrite=False, resume=True).look()
-        resumes = found is Unfinished.SAME
+        earlier = PartialFolder(target, settings, overwrite=False, resume=True)
+        resumes = earlier.find_unfinished() is Unfinished.SAME
     overwrites = options.get("overwrite", False)
     folder = PartialFolder(target, settings, overwrite=overwrites, resume=resumes)
     run = ConversionRun(node, folder, request, skips, scheduler)
@@ -494,7 +494,7 @@ def run_conversion(
 
 def has_unfinished(target: str) -> bool:
     """Return whether parts of a conversion that was stopped are beside its target."""
-    return _parts_of(target).look() in (Unfinished.SAME, Unfinished.OTHER)
+    return _parts_of(target).find_unfinished() in (Unfinished.SAME, Unfinished.OTHER)
 
 
 def discard_unfinished(target: str) -> None:

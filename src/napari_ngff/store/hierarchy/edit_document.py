@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from napari_ngff.errors import AccessError, CorruptDataError
+from napari_ngff.errors import CorruptDataError, name_errors
 from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.limits import ATTRIBUTES_IN, dump_like, parse_json
 
@@ -110,10 +110,8 @@ def _document_key(node: Node) -> str:
 @contextmanager
 def _named_errors(file: str) -> Iterator[None]:
     try:
-        yield
-    except PermissionError as error:
-        msg = f"No permission to write {file}."
-        raise AccessError(msg, remedy="Ask its owner, or copy the data.") from error
+        with name_errors(file):
+            yield
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         # It is a ValueError as well, and has its message already.
         if isinstance(error, CorruptDataError):

@@ -8,6 +8,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
+from contextlib import nullcontext
 from typing import IO
 
 from napari_ngff.errors import name_errors
@@ -68,14 +69,11 @@ def flush_open_file(file: IO[bytes] | int) -> None:
     OSError
         Where they do not get there; it names the file, if that knows its name.
     """
-    try:
+    # The system is given a number, and names nothing.
+    name = getattr(file, "name", None)
+    is_named = isinstance(name, str | os.PathLike)
+    with name_errors(str(name)) if is_named else nullcontext():
         os.fsync(file if isinstance(file, int) else file.fileno())
-    except OSError as error:
-        # The system was given a number, and names nothing.
-        name = getattr(file, "name", None)
-        if error.filename is None and isinstance(name, str | os.PathLike):
-            raise OSError(error.errno, error.strerror, os.fspath(name)) from error
-        raise
 
 
 def flush_file(path: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -177,7 +177,7 @@ def put_object(root: str, key: str, parts: Iterable[bytes]) -> None:
         _put_remote(root, key, b"".join(parts))
         return
     path = f"{root}/{key}"
-    aside = write_aside(path, parts, _token(), make_folders, flush=False)
+    aside = write_aside(path, parts, _token_of(os.getpid()), make_folders, flush=False)
     with removed_on_error(aside):
         rename_aside(aside, path)
 
@@ -255,12 +255,10 @@ def refused_writing(address: str, root: str) -> LoginNeededError:
     return LoginNeededError(msg, server_of(root), remedy)
 
 
-_tokens: dict[int, str] = {}
-
-
-def _token() -> str:
-    """Return the token of this process; another one after a fork."""
-    return _tokens.setdefault(os.getpid(), new_token())
+@cache
+def _token_of(process: int) -> str:
+    """Return the token of a process: there is another one after a fork."""
+    return new_token()
 
 
 def flush_objects(root: str, keys: list[str]) -> None:

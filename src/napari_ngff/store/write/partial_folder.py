@@ -187,8 +187,8 @@ class PartialFolder:
                 self._opened = opened.pop_all()
         return self
 
-    def look(self) -> Unfinished:
-        """Find out what is there; makes and changes nothing."""
+    def find_unfinished(self) -> Unfinished:
+        """Find out what an earlier conversion left; makes and changes nothing."""
         if not os.path.exists(f"{self.path}/{LOCK}"):
             return Unfinished.NOTHING
         if is_held(f"{self.path}/{LOCK}"):
@@ -208,7 +208,7 @@ class PartialFolder:
         UnsupportedError
             Where the parts are in a bucket, in which nothing is deleted.
         """
-        found = self.look()
+        found = self.find_unfinished()
         if found is Unfinished.RUNNING:
             raise self._busy_error()
         if found is not Unfinished.NOTHING:
