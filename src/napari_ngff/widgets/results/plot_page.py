@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyqtgraph as pg
-from qtpy.QtCore import QRectF, Qt, Signal  # type: ignore[attr-defined]
+from qtpy.QtCore import QPoint, QRectF, Qt, Signal  # type: ignore[attr-defined]
 from qtpy.QtGui import QPainter
 from qtpy.QtSvg import QSvgGenerator
 from qtpy.QtWidgets import QFileDialog, QSplitter, QTextBrowser, QVBoxLayout
@@ -223,7 +223,7 @@ class PlotPage(ResultsPage):
             self.dots.setExportMode(True, {})  # as paths, not as pixels
             painter = QPainter(generator)
             is_saved = painter.isActive()
-            self.picture.render(painter)
+            self.picture.render(painter, QPoint())  # PySide6 has no default for it
             painter.end()
             self.dots.setExportMode(False)
         else:
