@@ -19,7 +19,7 @@ from napari_ngff.plugin import use_workers
 from napari_ngff.viewer.annotations.object_class_annotation import begin_classes
 from napari_ngff.viewer.browsing.table_offers import MeasureScope, TableOrigin
 from napari_ngff.viewer.layers.label_owners import image_address
-from napari_ngff.viewer.reader import show_listed
+from napari_ngff.viewer.reader import read_paths, show_listed
 from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.services.notices import last_part
 from napari_ngff.viewer.session import session_of
@@ -227,6 +227,20 @@ def test_a_plate_comes_back_as_it_was_left(viewer, files, tmp_path):
     assert not labels.unsaved
     saved = zarr.open_array(path / "B" / "2" / "1" / "labels" / "cells" / "0", mode="r")
     assert saved[3, 3] == 77
+
+
+def test_layers_that_come_late_are_hidden(viewer, files):
+    """As from a server, while another plate was opened."""
+    use_workers()
+    paths = [str(files / name) for name in ("a.zarr", "b.zarr")]
+    late = read_paths(paths[0])
+    assert shown_name(viewer) == "a.zarr"
+    viewer.open(paths[1], plugin="napari-ngff")
+    session_of(viewer).add(late, paths[0])
+    settle(viewer)
+    require_last_alone(viewer, paths[1])
+    choose(viewer, "a.zarr")
+    require_last_alone(viewer, paths[0])
 
 
 def press_close(viewer):
