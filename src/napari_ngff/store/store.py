@@ -125,6 +125,13 @@ class Store(ABC):
             Where reading fails in any other way.
         """
 
+    def reading_ahead(self, keys: Sequence[str]) -> AbstractContextManager[None]:
+        """Ask a server for objects now; who reads one of them meanwhile gets it so.
+
+        Each answer is taken once. What is not read is forgotten in the end.
+        """
+        return nullcontext()
+
     def get(
         self, key: str, start: int | None = None, length: int | None = None
     ) -> bytes | None:

@@ -9,6 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
+from typing_extensions import override
 from zarr.abc.store import (
     ByteRequest,
     OffsetByteRequest,
@@ -160,8 +161,8 @@ class ZarrAdapter(AbstractStore):
     def __repr__(self) -> str:
         return f"ZarrAdapter({self.source.name!r})"
 
+    @override
     def with_read_only(self, read_only: bool = False) -> AbstractStore:
-        """Return itself; there is no other mode."""
         if not read_only:
             self._refuse_change()
         return self
@@ -185,44 +186,44 @@ class ZarrAdapter(AbstractStore):
             check_document(data, f"{self.source.name}/{key}")
         return (prototype or default_buffer_prototype()).buffer.from_bytes(data)
 
+    @override
     async def get(
         self,
         key: str,
         prototype: BufferPrototype,
         byte_range: ByteRequest | None = None,
     ) -> Buffer | None:
-        """Read an object or a part of it."""
         return await asyncio.to_thread(
             self.get_sync, key, prototype=prototype, byte_range=byte_range
         )
 
+    @override
     async def get_partial_values(
         self,
         prototype: BufferPrototype,
         key_ranges: Iterable[tuple[str, ByteRequest | None]],
     ) -> list[Buffer | None]:
-        """Read several parts."""
         reads = (self.get(key, prototype, part) for key, part in key_ranges)
         return list(await asyncio.gather(*reads))
 
+    @override
     async def exists(self, key: str) -> bool:
-        """Return whether there is such an object."""
         return await asyncio.to_thread(self.source.get, key, 0, 1) is not None
 
+    @override
     def list(self) -> AsyncIterator[str]:
-        """List the keys of all objects."""
         return self.list_prefix("")
 
+    @override
     async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
-        """List the keys that start with `prefix`."""
         parent = prefix.rpartition("/")[0]
         await asyncio.to_thread(self._list_names, parent)
         for key in await asyncio.to_thread(lambda: (*self.source.list_keys(parent),)):
             if key.startswith(prefix):
                 yield key
 
+    @override
     async def list_dir(self, prefix: str) -> AsyncIterator[str]:
-        """List the names directly below `prefix`."""
         for name in await asyncio.to_thread(self._list_names, prefix.rstrip("/")):
             yield name
 
@@ -235,12 +236,12 @@ class ZarrAdapter(AbstractStore):
     def _refuse_change(self) -> NoReturn:
         raise ValueError(f"{self.source.name} is read-only")
 
+    @override
     async def set(self, key: str, value: Buffer) -> None:
-        """Refuse."""
         self._refuse_change()
 
+    @override
     async def delete(self, key: str) -> None:
-        """Refuse."""
         self._refuse_change()
 
 

@@ -11,7 +11,7 @@ import itertools
 import math
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +56,7 @@ from napari_ngff.store.convert.request import ConversionRequest
 from napari_ngff.store.hierarchy.location import Location, note_beside
 from napari_ngff.store.hierarchy.node import Node, is_array, read_node
 from napari_ngff.store.limits import ARRAY_DOCUMENT, DOCUMENTS, dump_like, parse_json
-from napari_ngff.store.sources.read_ahead import WrappedStore, reading_ahead
+from napari_ngff.store.sources.read_ahead import WrappedStore
 from napari_ngff.store.write.writer_token import is_aside
 
 if TYPE_CHECKING:
@@ -91,10 +91,6 @@ class DocumentLog(WrappedStore):
         if blob is not None and start is None:
             self.sums.setdefault(key, zlib.crc32(blob.data))
         return blob
-
-    def reading_ahead(self, keys: Sequence[str]) -> AbstractContextManager[None]:
-        """Ask a server for objects now; see `reading_ahead` of `read_ahead`."""
-        return reading_ahead(self._source, keys)
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from napari_ngff.store.hierarchy.coordinate_systems import scene_paths
 from napari_ngff.store.hierarchy.node import Node, unreadable_problem
 from napari_ngff.store.limits import limit_alike
 from napari_ngff.store.pyramids.pyramid import LevelSource, open_with_labels
-from napari_ngff.store.sources.read_ahead import call_at_once, reading_ahead
+from napari_ngff.store.sources.read_ahead import call_at_once
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON, Multiscale, Omero, Problem
@@ -53,7 +53,7 @@ def summarize_node(node: Node) -> JSON:
             lambda: opened.append(open_with_labels(node)),
             lambda: described.update(_describe_tables(node, problems)),
         ]
-        with reading_ahead(source, keys[:MOST_AHEAD]):
+        with source.reading_ahead(keys[:MOST_AHEAD]):
             call_at_once(source, calls)
         pyramid, labels = opened[0]
         if isinstance(pyramid, OMEZarrError):

@@ -5,7 +5,7 @@ A server is asked at once for what would take one round trip after the other.
 
 from __future__ import annotations
 
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,8 +16,9 @@ from napari_ngff.store.store import Store
 from napari_ngff.store.threads import ask_pool, share_work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from concurrent.futures import Future
+    from contextlib import AbstractContextManager
 
     from napari_ngff.metadata.model import Problem
     from napari_ngff.store.sources.blob import Blob, Revision
@@ -93,18 +94,6 @@ class ReadAhead:
         return None
 
 
-@contextmanager
-def reading_ahead(source: Store, keys: Sequence[str]) -> Iterator[None]:
-    """Ask a server for objects now; whoever reads one of them meanwhile gets it so.
-
-    Each answer is taken once. What is not read is forgotten in the end.
-    """
-    # Only a server is worth it, and knows how.
-    ahead = getattr(source, "reading_ahead", None)
-    with ahead(keys) if ahead is not None and keys else nullcontext():
-        yield
-
-
 def _same_source(source: Store) -> Store:
     return source
 
@@ -137,6 +126,10 @@ class WrappedStore(Store):
         self, key: str, start: int | None = None, length: int | None = None
     ) -> Blob | None:
         return self._source.read(key, start, length)
+
+    @override
+    def reading_ahead(self, keys: Sequence[str]) -> AbstractContextManager[None]:
+        return self._source.reading_ahead(keys)
 
     @override
     def find_revision(self, key: str) -> Revision | None:

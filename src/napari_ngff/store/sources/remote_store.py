@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -251,10 +251,9 @@ class RemoteStore(Store):
             return asked.result()
         return self._read_object(key, start, length)
 
+    @override
     @contextmanager
-    def reading_ahead(self, keys: Iterable[str]) -> Iterator[None]:
-        """Ask for objects now; see `reading_ahead` of `read_ahead`."""
-        keys = list(keys)
+    def reading_ahead(self, keys: Sequence[str]) -> Iterator[None]:
         for key in keys:
             answer = ask_pool(MOST, partial(self._read_object, key))
             if answer is not None:

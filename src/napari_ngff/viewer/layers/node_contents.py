@@ -27,7 +27,7 @@ from napari_ngff.store.pyramids.pyramid import (
     open_pyramid,
     open_pyramids,
 )
-from napari_ngff.store.sources.read_ahead import call_at_once, reading_ahead
+from napari_ngff.store.sources.read_ahead import call_at_once
 from napari_ngff.viewer.layers.contrast import SAMPLED_WELLS, read_samples
 from napari_ngff.viewer.layers.layer_groups import (
     LayerGroup,
@@ -175,7 +175,7 @@ def open_contents(
     reading = ReadingNotes(on_error, samples_pixels=samples_pixels)
     reading.annotated = annotated or reading.annotated
     keys = keys_ahead(node, first_image=first_image, samples_pixels=samples_pixels)
-    with reading_ahead(node.location.source, keys):
+    with node.location.source.reading_ahead(keys):
         groups = _open_groups(node, reading, first_image)
     if not groups:
         reasons = " ".join(reading.messages) or " ".join(
