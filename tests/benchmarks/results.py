@@ -55,7 +55,8 @@ def make_tables(count: int) -> tuple[JoinedTables, pd.DataFrame]:
         CONDITIONS: make_table(known, "conditions").place_on(named),
         OBJECTS: make_table(rows, "objects").place_on(named),
     }
-    return JoinedTables(plate, tables, "area", OBJECTS), tables[OBJECTS].frame
+    joined = JoinedTables(plate, tables, column="area", chosen=OBJECTS)
+    return joined, tables[OBJECTS].frame
 
 
 def best(action: Callable[[], Any]) -> float:
