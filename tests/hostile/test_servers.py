@@ -10,6 +10,9 @@ import pytest
 import unreliable
 from hostile.cases import image
 from hostile.running import run
+from napari_ngff.errors import OMEZarrError
+from napari_ngff.store.sources import remote_store
+from napari_ngff.store.sources.remote_store import RemoteStore
 
 pytest.importorskip("aiohttp", reason="needs the extra [remote]")
 pytestmark = pytest.mark.skipif(
@@ -97,6 +100,25 @@ def open_from(tmp_path, answers, parts):
 def test_some_answers_end_in_a_message(tmp_path):
     some = (unreliable.FLOOD, unreliable.ENDLESS_DRIP, INFLATES, GARBAGE)
     open_from(tmp_path, some, ("array",))
+
+
+@pytest.mark.parametrize("key", ["thing", "zarr.json"])
+def test_a_bucket_of_any_server_ends_in_a_message(tmp_path, monkeypatch, key):
+    monkeypatch.setattr(remote_store, "PAUSES", ())
+    monkeypatch.setenv("NAPARI_NGFF_SERVER_SECONDS", "0.3")
+    options = {"anon": True, "region": "us-east-1"}
+    for answer in ANSWERS:
+        with unreliable.serving(tmp_path, Handler) as server:
+            server.answer = lambda path, answer=answer: answer
+            source = RemoteStore(
+                "s3://cells/a.zarr", {**options, "endpoint_url": server.address}
+            )
+            for part in ((), (2, 3), (-5, 5)):
+                with pytest.raises(OMEZarrError) as caught:
+                    source.get(key, *part)
+                assert f"s3://cells/a.zarr/{key}" in str(caught.value), answer
+                assert server.address not in str(caught.value), answer
+                assert len(str(caught.value)) < 400, answer
 
 
 @pytest.mark.long

@@ -248,6 +248,15 @@ def test_hierarchies_of_a_bucket_share_their_connections(buckets, monkeypatch):
     assert access_of("s3://public/a.zarr") is not shared
 
 
+@pytest.mark.parametrize("missing", KEYS)
+def test_incomplete_keys_of_the_environment_hide_no_public_data(monkeypatch, missing):
+    monkeypatch.delenv(missing)
+    for options in ({}, {"anon": True}):
+        assert RemoteStore(FILES[True], options).get("zarr.json")
+    with pytest.raises(LoginNeededError, match="the keys are incomplete"):
+        RemoteStore(FILES[False]).get("zarr.json")
+
+
 def test_keys_that_are_written_later_are_found(no_keys):
     source = RemoteStore(FILES[False])
     with pytest.raises(LoginNeededError):

@@ -76,8 +76,13 @@ FILES = (
 )
 """Variables that name the files of AWS, and their usual names."""
 
+NOBODY = {"credential_provider": dict}
+"""Without it, incomplete keys of the environment would be an error."""
+
+KEY_VARIABLES = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
+"""Those of `KEYS`."""
+
 SYSTEM = (
-    "AWS_ACCESS_KEY_ID",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
     "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
 )
@@ -164,7 +169,7 @@ class ObjectStore(ServerAccess):
             "read_timeout": f"{round(seconds * 1000)}ms",
         }
         is_named = secrets.has_credentials
-        self._guest = None if is_named else self._open({"skip_signature": True})
+        self._guest = None if is_named else self._open_guest()
         self._own: Any = None
         self._service: Any = None
 
@@ -195,6 +200,10 @@ class ObjectStore(ServerAccess):
             msg = f"{self._server} is not read: {str(error).partition(chr(10))[0]}"
             raise UnsupportedError(msg, remedy="Check the options.") from None
 
+    def _open_guest(self) -> Any:
+        nobody = NOBODY if self._is_s3 else {}
+        return self._open({"skip_signature": True, **nobody})
+
     def _open_own(self) -> Any:
         """Return the store with the credentials of the user.
 
@@ -209,16 +218,24 @@ class ObjectStore(ServerAccess):
 
     def _find_credentials(self) -> dict[str, Any]:
         """Find credentials of AWS; {} where obstore finds them by itself."""
-        has_own = bool(self._profile or self._keys)
-        is_given = not has_own and any(map(os.environ.get, SYSTEM))
-        if not self._is_s3 or is_given or self._options.get("skip_signature"):
+        if not self._is_s3:
             return {}
+        if self._options.get("skip_signature"):
+            return NOBODY
+        keys = self._keys
+        if not keys and not self._profile:
+            stated = zip(KEYS, map(os.environ.get, KEY_VARIABLES), strict=True)
+            keys = {name: value for name, value in stated if value}
+            if not keys and any(map(os.environ.get, SYSTEM)):
+                return {}
         # Now: they may have been written since the bucket was opened.
-        keys = self._keys or read_settings(self._profile)
+        keys = keys or read_settings(self._profile)
         key, secret, token = map(keys.get, KEYS)
-        if not key:
+        if not (key or secret):
             return {"credential_provider": find_provider(self._profile)}
-        # Not as options, to which obstore would add a token of the environment.
+        if not (key and secret):
+            raise NoCredentialsError("the keys are incomplete")
+        # Not as options, which obstore completes from the environment.
         found = {"access_key_id": key, "secret_access_key": secret, "token": token}
         return {"credential_provider": lambda: {**found, "expires_at": None}}
 
@@ -291,7 +308,7 @@ class ObjectStore(ServerAccess):
             _regions[bucket] = region
             self._own = self._service = None
             if self._guest is not None:
-                self._guest = self._open({"skip_signature": True})
+                self._guest = self._open_guest()
 
     def key_of(self, address: str) -> str:
         """Return the key in the bucket of what an address names."""
