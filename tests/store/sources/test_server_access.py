@@ -17,6 +17,7 @@ from napari_ngff.store.sources.server_logins import make_login, set_login
 from napari_ngff.store.threads import MOST, thread_pool
 from patience import until
 from plates import pixels, write_image
+from range_server import serving_ranges
 
 KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 FILES = {True: "s3://public/a.zarr", False: "s3://private/a.zarr"}
@@ -264,3 +265,27 @@ def test_keys_that_are_written_later_are_found(no_keys):
     keys = "aws_access_key_id = later\naws_secret_access_key = S3cret\n"
     (no_keys / "credentials").write_text(f"[default]\n{keys}")
     assert source.get("zarr.json")
+
+
+@pytest.mark.parametrize(
+    ("scheme", "options", "endpoint"),
+    [("gs", {}, "base_url"), ("az", {"account_name": "lab"}, "endpoint")],
+)
+def test_buckets_of_google_and_azure_are_read(
+    tmp_path, no_logins, scheme, options, endpoint
+):
+    (tmp_path / "cells" / "a.zarr").mkdir(parents=True)
+    (tmp_path / "cells" / "a.zarr" / "thing").write_bytes(b"0123456789")
+    with serving_ranges(tmp_path) as server:
+        options = {**options, endpoint: server.address}
+        store = RemoteStore(f"{scheme}://cells/a.zarr", options)
+        assert store.get("thing") == b"0123456789"
+        assert store.get("thing", 2, 3) == b"234"
+        assert store.get("thing", -3, 2) == b"78"
+        assert store.get("nothing") is None
+        assert "cannot be written" in store.why_not_written("")
+
+
+def test_what_azure_lacks_is_named(no_logins):
+    with pytest.raises(UnsupportedError, match=r"az://cells .* Account must be spec"):
+        RemoteStore("az://cells/a.zarr")
