@@ -37,6 +37,7 @@ from napari_ngff.widgets.browser.host import browser_of
 from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, SAVE
 from napari_ngff.widgets.form_dialog import shown_form
 from napari_ngff.widgets.saving.unsaved_question import WRITES, WindowGuard
+from napari_ngff.widgets.status_signs import LEFT_OUT, UnsavedSign
 from plates import write_plate
 
 pytestmark = pytest.mark.slow
@@ -236,6 +237,21 @@ def test_labels_are_saved_whatever_becomes_of_the_table(viewer, layer, tmp_path)
     saved = zarr.open_array(tmp_path / "cells.ome.zarr/labels/nuclei/0", mode="r")
     assert saved[30, 30] == 7
     assert not (tmp_path / TABLE).exists()
+
+
+def test_the_sign_stays_while_an_older_table_is_unsaved(viewer, layer):
+    sign = viewer.window._qt_window.findChild(UnsavedSign)
+    layer.paint((30, 30), 7)
+    press_save(viewer, layer)
+    until(lambda: not layer.unsaved and not layer.saver.running)
+    pump(50)
+    assert sign.isVisible()
+    assert sign.text() == "Unsaved changes"
+    assert sign.toolTip() == f"{LEFT_OUT}\nnuclei_measured"
+    measure(viewer)
+    until(lambda: sign.toolTip() == "Ctrl+S saves:\nnuclei_measured")
+    press_save(viewer, layer)
+    until(lambda: not sign.isVisible())
 
 
 @pytest.mark.long
