@@ -12,7 +12,7 @@ import psygnal
 import pytest
 from napari.utils.events import EventEmitter
 from qtpy.compat import isalive
-from qtpy.QtCore import QEvent, QTimer
+from qtpy.QtCore import QEvent, QRect, QTimer
 from qtpy.QtWidgets import QApplication, QWidget
 
 import napari_ngff.widgets
@@ -20,8 +20,10 @@ from mouse import pump
 from napari_ngff.viewer.services.window import Signal
 from napari_ngff.widgets.connections import (
     Connections,
+    choice_box,
     connect_while_alive,
     while_alive,
+    wrapping_row,
 )
 
 
@@ -172,3 +174,12 @@ def test_widgets_that_python_collects_as_garbage_end_their_connections(qtbot):
         gc.enable()
     assert not any(widget() for widget in widgets)
     source.emit()
+
+
+def test_boxes_without_choices_have_places_of_their_own(widget):
+    boxes = [choice_box(widget, name, "") for name in "ab"]
+    row = wrapping_row(*boxes)
+    widget.setLayout(row)
+    for width in (600, 60):
+        row.setGeometry(QRect(0, 0, width, 90))
+        assert not boxes[0].geometry().intersects(boxes[1].geometry())

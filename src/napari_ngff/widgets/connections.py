@@ -189,9 +189,16 @@ def make_buttons(
     return buttons
 
 
+class ChoiceBox(QComboBox):
+    """A box of choices that layouts of superqt place also while it is empty."""
+
+    def __bool__(self) -> bool:
+        return True
+
+
 def choice_box(parent: QWidget, name: str, tip: str) -> QComboBox:
     """Make a box of choices whose width does not widen the dock."""
-    box = QComboBox(parent)
+    box = ChoiceBox(parent)
     box.setAccessibleName(name)
     box.setToolTip(tip)
     # By default a box is as wide as its longest entry, and so would be the dock.

@@ -255,7 +255,7 @@ class GalleryPage(ResultsPage):
             (self.column, self.gallery.columns, "order of the table"),
             (self.name, self.gallery.list_names(), "all classes"),
         ):
-            if [box.itemData(i) for i in range(1, box.count())] != names:
+            if [*map(box.itemData, range(box.count()))] != [None, *names]:
                 chosen = box.currentData() if box.currentData() in names else None
                 fill_box(box, {name: name for name in names}, chosen, nothing)
 
