@@ -16,6 +16,7 @@ from crops import nearest, write_field
 from mouse import pump, until
 from napari_ngff.plate.results.object_crops import SIDE
 from napari_ngff.viewer.browsing.table_offers import MeasureScope
+from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.host import browser_of
 from napari_ngff.widgets.docking import RESULTS, find_dock, show_dock
@@ -131,7 +132,11 @@ def test_crops_are_those_of_the_files_as_the_canvas_shows_them(viewer, page, wri
     assert np.abs(crop[..., 1] - expected_crop(page, written[1], 3)).max() <= 1
 
 
-def test_keys_give_crops_of_fields_that_are_not_open_a_class(viewer, page, tmp_path):
+def test_keys_give_crops_of_fields_that_are_not_open_a_class(viewer, page, monkeypatch):
+    told = []
+    monkeypatch.setattr(
+        type(Window.current), "show_passing", lambda _, text: told.append(text)
+    )
     browser = session_of(viewer).browser
     choose(page, 0)
     QTest.keyClick(page.view, Qt.Key.Key_1)
@@ -167,6 +172,9 @@ def test_keys_give_crops_of_fields_that_are_not_open_a_class(viewer, page, tmp_p
     table = plate / "A/1/0/tables/nuclei_classes/table.csv"
     frame = pd.read_csv(table)
     assert frame.to_dict("list") == {"label": [2, 3], "class": ["class 2"] * 2}
+    is_told = "Saved: nuclei.\n3 objects in 2 fields."
+    until(lambda: is_told in told)
+    assert [text for text in told if text.startswith("Saved: nuclei.")] == [is_told]
 
 
 def test_enter_goes_to_the_object(viewer, page):

@@ -300,6 +300,9 @@ class Annotations:
         None for none.
     browsed
         Address of the plate or collection that is browsed; "" for none.
+    saved_files
+        Files by kind and name of annotations, and the number of things in them, until
+        all saves of that name have ended: then the user is told.
     """
 
     changed = Signal()
@@ -321,6 +324,7 @@ class Annotations:
         self.title_of: Callable[[Any], str] = lambda _: ""
         self.position_of: Callable[[Any], object] = lambda _: None
         self.browsed = ""
+        self.saved_files: dict[tuple[object, str], list[tuple[int, str]]] = {}
 
     def follow_fields(self) -> None:
         """Follow what all layers show now, as other fields are on screen."""

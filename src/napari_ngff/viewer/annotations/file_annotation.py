@@ -452,8 +452,7 @@ class FileAnnotation(Annotation):
             self._saved_changes, self._restored, self._failure = changes, False, ""
             if not self.unsaved:
                 self._journal.clear()
-            text = f"Saved: {shorten_name(self.name)}.\n{count_noun(count, self.noun)}"
-            self._end_save(f"{text} in {file[0]}." if not quiet else "")
+            self._end_save([] if quiet else [(count, file[0])])
             if self._again:
                 self.save(quiet=quiet)
 
@@ -462,7 +461,7 @@ class FileAnnotation(Annotation):
             is_known, self._failure = self._failure == text, text
             if not (quiet and is_known):
                 Window.current.notify(text)
-            self._end_save("")
+            self._end_save([])
 
         try:
             keeps = count or self.keeps_empty
@@ -473,9 +472,18 @@ class FileAnnotation(Annotation):
         else:
             Window.current.run_work(write, finish, fail)
 
-    def _end_save(self, text: str) -> None:
-        self._running = False
-        if text:
+    def _end_save(self, saved: Sequence[tuple[int, str]]) -> None:
+        """Tell what was saved, in one sentence for all that have this name."""
+        self._running, key = False, (type(self), self.name)
+        files = [*self.owner.saved_files.pop(key, ()), *saved]
+        if any(x.running for x in self.owner if (type(x), x.name) == key):
+            self.owner.saved_files[key] = files
+        elif files:
+            counts, paths = zip(*files, strict=True)
+            number, what = len({*paths}), "field" if self.owner.browsed else "image"
+            place = paths[0] if number == 1 else count_noun(number, what)
+            content = f"{count_noun(sum(counts), self.noun)} in {place}."
+            text = f"Saved: {shorten_name(self.name)}.\n{content}"
             Window.current.show_passing(text)
         self.owner.note_change()
         self.done.emit()
