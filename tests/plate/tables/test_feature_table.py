@@ -51,7 +51,8 @@ def files_below(folder):
 def write(plate, number=1, name="measured", goes_on=lambda *_: True, only=None):
     node = open_node(str(plate))
     tables = tables_of(node, number)
-    return write_tables(node, name, {x: tables[x] for x in only or tables}, goes_on)
+    found = write_tables(node, name, {x: tables[x] for x in only or tables}, goes_on)
+    return found and found[0]
 
 
 def rounds_of(plate):

@@ -15,7 +15,7 @@ from napari_ngff import open_node
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.viewer.annotations.leaving import save_all
-from napari_ngff.viewer.annotations.table_annotation import WRITES, list_tables
+from napari_ngff.viewer.annotations.table_annotation import GONE, WRITES, list_tables
 from napari_ngff.viewer.browsing.plate_tables import PlateTables
 from napari_ngff.viewer.browsing.table_offers import (
     MeasureScope,
@@ -235,6 +235,54 @@ def test_older_tables_are_not_saved_unasked(plate, told):
     assert told[-1].endswith(
         "It was measured before the latest strokes in A2, field 1."
     )
+
+
+def rename(image, number):
+    """Rename labels as a program does that knows of no tables."""
+    (image / "labels/nuclei").rename(image / f"labels/renamed{number}")
+
+
+@pytest.mark.parametrize("is_saved_before", [False, True])
+def test_images_whose_labels_are_gone_get_no_table(
+    plate, told, monkeypatch, is_saved_before
+):
+    warned = []
+    monkeypatch.setattr(Window, "show_messages", lambda _, *given: warned.append(given))
+    tables = browse(plate)
+    tables.measure_labels("nuclei", MeasureScope.ALL)
+    if is_saved_before:
+        tables.save_in_plate()
+        tables.measure_labels("nuclei", MeasureScope.ALL)
+        warned.clear()
+    images = sorted({p.parents[1] for p in plate.glob("*/*/*/labels/nuclei")})
+    before = {p: p.read_bytes() for p in images[1].rglob("tables/**/*") if p.is_file()}
+    rename(images[1], 1)
+    tables.save_in_plate()
+    after = {p: p.read_bytes() for p in images[1].rglob("tables/**/*") if p.is_file()}
+    assert after == before
+    assert len(list(plate.rglob("nuclei_measured/table.csv"))) == (
+        len(images) - (not is_saved_before)
+    )
+    assert told[-1].startswith("Saved: nuclei_measured.")
+    path = images[1].relative_to(plate).as_posix()
+    assert warned == [((path,), GONE)]
+
+
+def test_a_table_stays_unsaved_if_all_labels_are_gone(plate, told, monkeypatch):
+    failures = []
+    monkeypatch.setattr(
+        "napari_ngff.viewer.annotations.table_annotation.show_error", failures.append
+    )
+    tables = browse(plate)
+    tables.measure_labels("nuclei", MeasureScope.ALL)
+    for number, labels in enumerate(sorted(plate.glob("*/*/*/labels/nuclei"))):
+        rename(labels.parents[1], number)
+    tables.save_in_plate()
+    assert "were renamed or deleted." in failures[0]
+    assert "Measure again." in failures[0]
+    assert told == []
+    assert not list(plate.rglob("nuclei_measured"))
+    assert len(unsaved(tables)) == 1
 
 
 @pytest.mark.parametrize("why", ["", "read-only."])

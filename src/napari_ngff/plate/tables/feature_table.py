@@ -7,6 +7,7 @@ https://biovisioncenter.github.io/ngio/stable/table_specs/overview/
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 FILE = "table.csv"
 
+FEATURES = "feature_table"
+"""Type of ngio for tables whose rows are of objects of an image."""
+
 CONDITIONS = "condition_table"
 """Type of ngio for tables whose rows are of wells or fields."""
 
@@ -50,7 +54,7 @@ def describe_features(labels: str, texts: Sequence[str]) -> JSON:
         Names of the columns with text.
     """
     return {
-        "type": "feature_table",
+        "type": FEATURES,
         "table_version": "1",
         "fractal_table_version": "1",
         "backend": "csv",
@@ -148,7 +152,7 @@ def write_tables(
     name: str,
     tables: Mapping[str, tuple[Any, JSON]],
     goes_on: Callable[[int, int], bool],
-) -> int | None:
+) -> tuple[int, list[str]] | None:
     """Write a table of one name into each of several groups, one after the other.
 
     Each is old or new as a whole, also where the process is killed. What is equal
@@ -165,11 +169,14 @@ def write_tables(
 
     Returns
     -------
-    int or None
-        How many tables were written; None where it was given up.
+    tuple or None
+        How many tables were written, and the groups that were left out since the labels
+        of their rows are gone; None where it was given up.
 
     Raises
     ------
+    NodeNotFoundError
+        Where all were left out.
     NameTakenError
         Where another program has written a table of that name; nothing is written then.
     ConflictError
@@ -190,7 +197,7 @@ def write_tables(
         raise NameTakenError(
             f"Another program has written {name} in {taken[0]}.", name, free
         )
-    source, written = node.location.source, 0
+    source, written, left_out = node.location.source, 0, list[str]()
     transaction = source.begin()
     for done, (path, (frame, attributes)) in enumerate(tables.items()):
         if not goes_on(done, len(tables)):
@@ -200,7 +207,11 @@ def write_tables(
         # First: what is saved while it is compared is a conflict.
         expected = key, source.ask_revision(key)
         version = "0.4" if group.zarr_format == 2 else "0.5"
-        region = _find_region(group, name, attributes)
+        is_about_labels = attributes["type"] == FEATURES
+        region = _find_region(group, name, attributes) if is_about_labels else {}
+        if region is None:
+            left_out.append(path)
+            continue
         marked = {**attributes, **region, MADE_HERE: True}
         documents = group_documents(marked, version)
         # What says whose table it is comes first.
@@ -210,8 +221,11 @@ def write_tables(
         if not is_known or name not in list_tables(group):
             write_table(group, name, files, expected, transaction)
             written += 1
+    if len(left_out) == len(tables):
+        msg = f"{node}: the labels of {name} were renamed or deleted."
+        raise NodeNotFoundError(msg, remedy="Measure again.")
     transaction.commit()
-    return written
+    return written, left_out
 
 
 def write_conditions(
@@ -245,27 +259,22 @@ def write_conditions(
         return write_conditions(node, error.free, table, goes_on)
 
 
-def _find_region(group: Node, name: str, attributes: JSON) -> JSON:
+def _find_region(group: Node, name: str, attributes: JSON) -> JSON | None:
     """Find the labels that rows are about, which were renamed since they were read.
 
     Returns
     -------
-    dict
-        The region of the table that is there, where labels of the name that the rows
-        have are gone; empty where nothing has to be replaced.
+    dict or None
+        The region of the rows, or where those labels are gone that of the table that is
+        there; None where its labels are gone, too.
     """
-    labels = region_of(attributes)
-    try:
-        kept = group.child(f"tables/{name}").attributes
-    except NodeNotFoundError:
-        return {}
-    if region_of(kept) in ("", labels):
-        return {}
-    try:
-        group.child(f"labels/{labels}")
-    except NodeNotFoundError:
-        return {"region": kept["region"]}
-    return {}
+    kept = group.find_child(f"tables/{name}")
+    for known in (attributes, {} if kept is None else kept.attributes):
+        if region_of(known):
+            with suppress(NodeNotFoundError):
+                group.child(known["region"]["path"].removeprefix("../"))
+                return {"region": known["region"]}
+    return None
 
 
 def may_get(group: Node, name: str, is_ours: Callable[[JSON], bool]) -> bool:

@@ -41,6 +41,9 @@ OLDER = "measured before the latest strokes"
 WRITES, FILE = "Ctrl+S writes the table into its images.", "Ctrl+S asks for a file"
 """How a table is kept."""
 
+GONE = "Tables not saved: their labels are gone."
+"""Is told with the images; others have theirs."""
+
 MOST_NAMED = 3
 """Images that are named; of more the first is, and the others are counted."""
 
@@ -262,13 +265,15 @@ class TableAnnotation(Annotation):
     def _begin_save(self, quiet: bool) -> None:
         age = older_text(self.age)
 
-        def finish(written: int | None) -> None:
+        def finish(saved: tuple[int, list[str]] | None) -> None:
             text = f"Not saved in all images: {self.name}.\nIt was cancelled."
-            self._is_over, self._running = written is not None, False
-            if written is not None:
+            self._is_over, self._running = saved is not None, False
+            if saved is not None:
+                written, left_out = saved
                 changed = count_noun(written, "image")
                 text = f"Saved: {self.name}.\n{changed} changed.{age}"
                 self.owner.table_saved.emit(self)
+                Window.current.show_messages(tuple(left_out), GONE)
             Window.current.show_passing(text)
             self.owner.note_change()
 
@@ -291,7 +296,7 @@ class TableAnnotation(Annotation):
         texts = [x for x in rows if not self.table.is_numeric(x)]
         return rows, describe_features(labels, texts)
 
-    def _write_images(self) -> int | None:
+    def _write_images(self) -> tuple[int, list[str]] | None:
         images = self.table.list_images().items()
         labels = self.table.region
         tables = {path: self._describe_rows(rows, labels) for path, rows in images}
