@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -122,6 +123,26 @@ def test_a_saved_table_keeps_its_rows_as_well(plate, tmp_path):
     assert len(tables.table) == rows
     assert len(list_tables(annotations)) == 1
     assert f"{rows - 16:,} rows of other images stay." in said[-1]
+
+
+def test_predicted_classes_that_are_gone_are_counted(plate):
+    tables, said = browse(plate), []
+    tables.measure_labels("nuclei", MeasureScope.ALL)
+    table = tables.table
+    predicted = replace(table, frame=table.frame.assign(predicted="round"))
+    tables.replace_table(table, predicted, "predicted")
+    tables.message_sent.connect(said.append)
+    fields = [("A/1", "0"), ("A/2", "1"), ("A/2", "1")]
+    for count, field in zip((16, 32, 32), fields, strict=True):
+        tables.browser.show_field(*field)
+        tables.measure_labels("nuclei", MeasureScope.FIELD)
+        assert tables.table.frame["predicted"].isna().sum() == count
+        told = f"{count} objects have no predicted class now: predict again."
+        assert told in said[-1]
+    tables.measure_labels("nuclei", MeasureScope.ALL)
+    assert f"{len(table):,} objects have no predicted class now" in said[-1]
+    tables.measure_labels("nuclei", MeasureScope.ALL)
+    assert "predict" not in said[-1]
 
 
 def test_a_table_is_older_only_where_it_was_not_measured_again(plate):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.labels.field_states import TODO, FieldStates
 from napari_ngff.labels.kept_edits import address_text
+from napari_ngff.plate.results.object_classifier import PREDICTED
 from napari_ngff.plate.tables.feature_table import CONDITIONS
 from napari_ngff.plate.tables.files import read_listed_table, read_tables
 from napari_ngff.plate.tables.measure_labels import (
@@ -302,9 +303,19 @@ def gather_offer(
         table = join_measured(before, table)
     if len(table) > count:
         note += f" {len(table) - count:,} rows of other images stay."
+    note += _note_unpredicted(before, table)
     heading = f"Left out: {shorten_name(', '.join(left_out))}"
     notice = notice_text(problems, heading) if left_out else ""
     return TableRead((table,), note, notice)
+
+
+def _note_unpredicted(before: WellTable | None, table: WellTable) -> str:
+    """Count the objects that an earlier table had predicted classes of."""
+    if before is None or PREDICTED not in before.frame:
+        return ""
+    lost = table.frame.reindex(columns=[PREDICTED])[PREDICTED].isna().sum()
+    have = "object has" if lost == 1 else "objects have"
+    return f" {lost:,} {have} no predicted class now: predict again." * bool(lost)
 
 
 def states_table(node: Node) -> WellTable:
