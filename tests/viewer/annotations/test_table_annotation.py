@@ -237,6 +237,18 @@ def test_older_tables_are_not_saved_unasked(plate, told):
     )
 
 
+def test_a_table_that_a_file_has_is_still_written_into_the_images(plate, tmp_path):
+    tables = browse(plate)
+    tables.measure_labels("nuclei", MeasureScope.ALL)
+    tables.save_table(str(tmp_path / "all.csv"))
+    assert unsaved(tables) == []
+    assert not list(plate.rglob("nuclei_measured"))
+    tables.save_in_plate()
+    assert WRITTEN in tables.joined.offers
+    images = tables.table.list_images()
+    assert len(list(plate.rglob("nuclei_measured/table.csv"))) == len(images)
+
+
 def rename(image, number):
     """Rename labels as a program does that knows of no tables."""
     (image / "labels/nuclei").rename(image / f"labels/renamed{number}")

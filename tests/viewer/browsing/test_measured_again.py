@@ -19,7 +19,7 @@ from napari_ngff.plate.tables.measure_labels import (
     places_of,
 )
 from napari_ngff.plate.tables.table import make_table
-from napari_ngff.viewer.annotations.table_annotation import list_tables
+from napari_ngff.viewer.annotations.table_annotation import ONLY_FILE, list_tables
 from napari_ngff.viewer.browsing.plate_tables import PlateTables
 from napari_ngff.viewer.browsing.table_offers import MeasureScope
 from napari_ngff.viewer.session import session_of
@@ -113,7 +113,9 @@ def test_a_saved_table_keeps_its_rows_as_well(plate, tmp_path):
     tables = browse(plate)
     tables.measure_labels("nuclei", MeasureScope.ALL)
     rows = len(tables.table)
-    tables.save_table(str(tmp_path / "all.csv"))
+    path = str(tmp_path / "all.csv")
+    tables.save_table(path)
+    assert tables.message == f"{rows:,} rows are in {path}. {ONLY_FILE}"
     annotations = session_of(tables.viewer).annotations
     assert list_tables(annotations) == []
     tables.browser.show_field("A/1", "0")

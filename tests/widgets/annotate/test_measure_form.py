@@ -16,6 +16,7 @@ from qtpy.QtWidgets import QApplication, QComboBox, QFileDialog, QLineEdit
 from mouse import until
 from napari_ngff.cli import main
 from napari_ngff.plugin import measure_labels
+from napari_ngff.viewer.annotations.table_annotation import ONLY_FILE
 from napari_ngff.viewer.painting.layer_classes import classes_of_layer
 from napari_ngff.viewer.painting.layer_measuring import NOT_SAVED_YET, UNSAVED
 from napari_ngff.viewer.painting.new_labels import new_labels
@@ -84,6 +85,7 @@ def test_labels_get_features_and_the_table_of_the_command(viewer, tmp_path):
     assert not layer.unsaved
     form.save_table(str(tmp_path / "gui.csv"))
     until(lambda: form.status.value.startswith("Saved in"))
+    assert ONLY_FILE in form.status.value
     out = tmp_path / "cli.csv"
     call = ["measure", str(where), "--label", layer.name, "--out", str(out)]
     assert main([*call, "--columns", "shape"]) == 0

@@ -41,6 +41,9 @@ OLDER = "measured before the latest strokes"
 WRITES, FILE = "Ctrl+S writes the table into its images.", "Ctrl+S asks for a file"
 """How a table is kept."""
 
+ONLY_FILE = "The images do not have this table."
+"""Is told when it is saved as a file, which counts as saved."""
+
 GONE = "Tables not saved: their labels are gone."
 """Is told with the images; others have theirs."""
 

@@ -20,6 +20,7 @@ from napari_ngff.plate.tables.files import write_frame
 from napari_ngff.plate.tables.measure_labels import FieldPath, FieldTask
 from napari_ngff.plate.tables.object_features import choose_columns
 from napari_ngff.viewer.annotations.table_annotation import (
+    ONLY_FILE,
     MeasuredLabels,
     TableAnnotation,
     list_tables,
@@ -425,7 +426,8 @@ class PlateTables:
         def finish(_: None) -> str:
             for each in kept:
                 each.leave(keep=False)
-            return f"{len(table):,} rows are in {path}.{older_text(age)}"
+            only = f" {ONLY_FILE}" * bool(kept)
+            return f"{len(table):,} rows are in {path}.{only}{older_text(age)}"
 
         self.run_task(lambda _: write_frame(table.to_frame(), path), finish)
 

@@ -19,6 +19,7 @@ from napari_ngff.plate.tables.object_features import COLUMNS
 from napari_ngff.plate.tables.table import WELL, WellTable, make_table
 from napari_ngff.viewer.annotations.label_annotation import image_title
 from napari_ngff.viewer.annotations.table_annotation import (
+    ONLY_FILE,
     MeasuredLabels,
     TableAnnotation,
     list_tables,
@@ -233,7 +234,7 @@ class MeasureForm(Container):  # type: ignore[type-arg]
         """Write the table into a file."""
         table = self.measured_table()
         if table is not None:
-            note = older_text(table.age)
+            note = f" {ONLY_FILE}" * table.unsaved + older_text(table.age)
 
             def finish(reason: str | None) -> None:
                 if self._is_alive():
