@@ -105,6 +105,9 @@ def test_a_file_is_saved_with_the_rows_of_wells_elsewhere(loaded, tmp_path):
     saved = pd.read_csv(tmp_path / "out.csv")
     assert saved["well"].tolist() == ["A1", "A2", "B1", "B1", "H/12"]
     assert saved["n"].tolist()[-2:] == [5, 1]
+    assert "out.csv" in loaded.note
+    loaded.color_by(None)
+    assert "out.csv" not in loaded.note
 
 
 def test_conditions_choose_wells_and_the_rows_that_count(loaded):

@@ -164,6 +164,7 @@ def test_objects_are_classified_by_those_that_were_clicked(
 ):
     tables, browser = page.objects.tables, session_of(viewer).browser
     assert not page.train.isEnabled()
+    assert page.note.text().startswith("Give objects two classes first")
     for field in "01":
         classify(viewer, show_dock(viewer, ANNOTATE), field, range(1, 11))
     until(lambda: counts_in(page) == ["10", "10"])

@@ -162,7 +162,8 @@ def test_every_kind_is_drawn_saved_and_follows_filter_and_theme(viewer, page, tm
         png, svg = (str(tmp_path / f"{theme}.{kind}") for kind in ("png", "svg"))
         for path in (png, svg):
             page.save_plot(path)
-            assert path in page.note.text()
+            assert page.note.text().startswith("96 of 96 wells")
+            assert page.note.text().endswith(f"The plot is in {path}")
         picture = QImage(png)
         assert picture.size() == page.picture.size()
         back = picture.pixelColor(3, 3).lightness()

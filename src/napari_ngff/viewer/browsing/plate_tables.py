@@ -455,6 +455,7 @@ class PlateTables:
             ways = joined.ways if how is None else {**joined.ways, column: how}
             log = joined.log if column == self.joined.table_column else None
             joined = replace(joined, chosen=column.offer, ways=ways, log=log)
+        self.message = ""
         self._follow_layers(joined)
 
     def scale_by_log(self, log: bool | None) -> None:
@@ -530,6 +531,8 @@ class PlateTables:
         found = (node.name for node in nodes if node.location.source.name == root)
         browser.offer_labels(tuple(dict.fromkeys(found)))
         self._check_strokes()
+        if before.shown != shown:
+            self.message = ""
         known = before.shown, before.hidden, before.class_colors
         if joined is not None or known != (shown, hidden, colors):
             self._show(self.joined)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from qtpy.QtWidgets import QFileDialog, QTableWidget, QTableWidgetItem, QVBoxLayout
 from typing_extensions import override
@@ -37,6 +37,7 @@ class ClassifyPage(ResultsPage):
 
     def __init__(self, viewer: ViewerModel) -> None:
         super().__init__(viewer)
+        self._older = ""
         state = Classifying(alive_check(self), while_alive(self._show_state))
         self.classifying = state
         buttons = make_buttons(
@@ -54,6 +55,12 @@ class ClassifyPage(ResultsPage):
         self.grid.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
         row = wrapping_row(*buttons)
         fill_layout(QVBoxLayout(self), row, self.note, self.grid, wide=self.grid)
+
+    @override
+    def showEvent(self, event: Any) -> None:
+        # What was told before is not about this page.
+        self._older = "" if self.objects is None else self.objects.tables.message
+        super().showEvent(event)
 
     @override
     def followTables(self, objects: PlateObjects) -> None:
@@ -87,8 +94,10 @@ class ClassifyPage(ResultsPage):
         lack = NO_OBJECTS if state.table is None else "" if len(counts) > 1 else FEW
         lack = lack if find_spec("sklearn") else NO_LEARNING
         known = "" if state.rule is None else state.rule.description
+        message = state.objects.tables.message
+        message = message if message != self._older else ""
         # What was told last may be the same.
-        told = dict.fromkeys((lost, known, state.objects.tables.message or lack))
+        told = dict.fromkeys((lost, known, message or lack))
         self.note.setText(" ".join(filter(None, told)))
         enable_if(not lack, self.train, lack)
         for button in (self.predict, self.save):

@@ -229,4 +229,5 @@ class PlotPage(ResultsPage):
         else:
             is_saved = self.picture.grab().save(path)
         text = "The plot is in" if is_saved else "The plot cannot be written:"
-        self.note.setText(f"{text} {path}")
+        known = "" if self.plot is None else self.plot.note
+        self.note.setText(f"{known} {text} {path}".strip())

@@ -113,6 +113,7 @@ class ResultsDock(QWidget):
         if has_table and title not in self.pages and make_page is not None:
             self.pages[title] = page = make_page(self._viewer)
             leave_space_key(page)
+            page.setObjects(objects)
             holder.addWidget(page)
         for page in self.pages.values():
             page.setObjects(objects)
