@@ -272,6 +272,39 @@ def test_two_writers_of_one_label_lose_nothing(label):
     assert (pixels[5:7, 5:7] == 6).all()
 
 
+def save_meanwhile(patch, first, second, at_level):
+    """Let the second writer save before the first one writes a coarser level."""
+    write_coarser = save_pass.SavePass._write_coarser
+
+    def write(own_pass, number):
+        if number == at_level and own_pass.before_images is first.before_images:
+            second.save()
+        write_coarser(own_pass, number)
+
+    patch.setattr(save_pass.SavePass, "_write_coarser", write)
+    first.save()
+    patch.undo()
+    second.save()
+
+
+def test_coarser_levels_keep_what_two_have_saved_and_undone(label, monkeypatch):
+    mine, yours = open_writer(label, 4), open_writer(label, 4)
+    dot = stroke((0.0, 0.0), (0.0, 0.0), 0, 1.0)
+    add(mine, dot)
+    add(yours, blob((0, 1), (9, 11), 0))
+    save_meanwhile(monkeypatch, mine, yours, 1)
+    add(mine, dot)
+    yours.canvas.undo()
+    save_meanwhile(monkeypatch, mine, yours, 1)
+    add(mine, blob((40, 60), (3, 5), 7))
+    while mine.save().refused or yours.save().refused:
+        pass
+    levels = read_levels(label, 4)
+    wanted = levels_of(levels[0], SHAPES[1:], "nearest")
+    for number, (got, want) in enumerate(zip(levels, wanted, strict=True)):
+        np.testing.assert_array_equal(got, want, err_msg=f"level {number}")
+
+
 def test_failure_of_the_disk_leaves_the_rest_to_be_saved(label, monkeypatch):
     from napari_ngff.store.sources import folder_store
 

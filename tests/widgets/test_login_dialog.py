@@ -197,7 +197,7 @@ def test_one_dialog_for_two_that_wait(viewer, server):
     drop(viewer, server.url)
     drop(viewer, f"{server.url}/")
     dialog = wait_for_dialog(viewer)
-    until(lambda: len(dialog._waiting) == 2)
+    until(lambda: len(dialog.waiting) == 2)
     assert len(shown_dialogs(viewer)) == 1
     open_with(dialog, token=TOKEN)
     until(lambda: len(viewer.layers) == 6)

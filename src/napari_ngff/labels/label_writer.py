@@ -27,6 +27,7 @@ from napari_ngff.errors import (
 )
 from napari_ngff.labels.saving.before_images import (
     BeforeImages,
+    KeptLevels,
     OriginalLevel,
     file_array_of,
     on_error_of,
@@ -34,7 +35,7 @@ from napari_ngff.labels.saving.before_images import (
 )
 from napari_ngff.labels.saving.changes_of_others import find_changes
 from napari_ngff.labels.saving.level_rules import find_rules
-from napari_ngff.labels.saving.retype_array import retype_arrays
+from napari_ngff.labels.saving.retype_array import is_widened, retype_arrays
 from napari_ngff.labels.saving.save_pass import DirtyCells, LabelFiles, SavePass
 from napari_ngff.labels.saving.save_run import (
     Progress,
@@ -244,8 +245,7 @@ class LabelWriter:
         # Read from the disk: the canvas must not cache what may be dropped below.
         array = reopen_array(self.arrays[0], self.transaction.source)
         writer = ArrayWriter(array, self.transaction)
-        shape, dtype = self.canvas.shape, self.canvas.dtype
-        known = [Snapshot(edits, shape, dtype) for edits in self._states]
+        known = self._known_states()
         changes: list[Edit] = []
         for cell in cells:
             box = box_of(cell, array.chunks, array.shape)
@@ -276,6 +276,11 @@ class LabelWriter:
         if self.journal is not None:
             for edits in self._states:
                 self.journal.note_saving(edits, self.transaction.token)
+
+    def _known_states(self) -> list[Snapshot]:
+        """Return the edits in each state in which our saves can have left a block."""
+        shape, dtype = self.canvas.shape, self.canvas.dtype
+        return [Snapshot(edits, shape, dtype) for edits in self._states]
 
     def _recover_files(self, dead: Sequence[str]) -> None:
         """Bring files into the state that a save which was killed did not reach."""
@@ -507,7 +512,7 @@ class LabelWriter:
         pairs = list(zip(self.arrays, arrays, strict=True))
         if all(now.layout.is_stored_like(old.layout) for old, now in pairs):
             return False
-        if not all(_is_widened(old, now) for old, now in pairs):
+        if not all(is_widened(old, now) for old, now in pairs):
             self._refuse_changed()
         self.canvas.change_dtype(
             np.promote_types(self.canvas.dtype, arrays[0].dtype.newbyteorder("="))
@@ -568,32 +573,28 @@ class LabelWriter:
         """Read objects again that others changed; unsaved edits are applied on top."""
         read = self._reads.revisions
         changed = {
-            key
+            key: now
             for key, old in list(read.items())
-            if self.transaction.find_revision(key) != old
+            if (now := self.transaction.find_revision(key)) != old
         }
+        # Asked before blocks are read: what comes later is a conflict.
+        read |= changed
         for key in changed:
-            del read[key]
-        for number, array in enumerate(self.arrays):
-            writer = ArrayWriter(array, self.transaction)
-            cells = [
-                cell
-                for cell in self.before_images.list_cells(number)
-                if writer.unit_key(writer.unit_of(cell)) in changed
-            ]
-            if number == 0:
-                self._dirty.pending.update(cells)
-                self._take_changes(cells)
-                continue
-            # Coarser levels follow when level 0 is written.
-            for cell in cells:
-                self.before_images.drop_block(number, cell)
+            if key.startswith(f"{self.arrays[0].path}/"):
+                del read[key]
+        writers = [ArrayWriter(array, self.transaction) for array in self.arrays]
+
+        def has_changed(number: int, cell: Cell) -> bool:
+            writer = writers[number]
+            return writer.unit_key(writer.unit_of(cell)) in changed
+
+        cells = [x for x in self.before_images.list_cells(0) if has_changed(0, x)]
+        self._dirty.pending.update(cells)
+        self._take_changes(cells)
+        arrays = [reopen_array(one, self.transaction.source) for one in self.arrays]
+        known = self._known_states()
+        kept = KeptLevels(arrays, self._rules, self.before_images, known, self.order)
+        kept.rebase(cells, has_changed)
         for level, _ in zip(self.canvas.levels, self.arrays, strict=False):
             file_array_of(level.source)[0].forget_chunks()
         self.canvas.reread_sources()
-
-
-def _is_widened(old: ChunkedArray, now: ChunkedArray) -> bool:
-    """Return whether an array has the same chunks as before, in a type as wide."""
-    grids = [(a.shape, a.chunks, a.shards) for a in (old, now)]
-    return grids[0] == grids[1] and np.can_cast(old.dtype, now.dtype, "safe")

@@ -14,6 +14,7 @@ import os
 import threading
 import weakref
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import IO, TYPE_CHECKING, Any
@@ -22,8 +23,15 @@ import numpy as np
 import numpy.typing as npt
 from numcodecs import Zstd
 
-from napari_ngff.errors import UnsupportedError
+from napari_ngff.errors import CorruptDataError, UnsupportedError
 from napari_ngff.store.arrays.array_writer import EncodedVoxels
+from napari_ngff.store.arrays.boxes import (
+    box_of,
+    box_shape,
+    cells_in,
+    intersect_boxes,
+    slice_inside,
+)
 from napari_ngff.store.arrays.chunk_layout import ArrayLayout, ChunkKeys
 from napari_ngff.store.arrays.chunked_array import ChunkedArray
 from napari_ngff.store.arrays.lazy_array import ArraySource, ArrayWindow
@@ -35,9 +43,12 @@ from napari_ngff.store.write.fsync import flush_open_file
 from napari_ngff.store.write.replace_file import nameless_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from napari_ngff.labels.level_grid import Box
+    from napari_ngff.labels.saving.snapshot import Snapshot
+    from napari_ngff.store.arrays.boxes import AxisOrder
+    from napari_ngff.store.pyramids.level_reduction import LevelReduction
     from napari_ngff.store.store import Store
 
 Array = npt.NDArray[Any]
@@ -407,6 +418,92 @@ class OriginalLevel:
                 target.append(slice(low - a, high - a))
             out[tuple(target)] = block[tuple(inside)]
         return out
+
+
+@dataclass(frozen=True, slots=True)
+class KeptLevels:
+    """The levels of a label image, and what was overwritten in them.
+
+    Attributes
+    ----------
+    arrays
+        The levels.
+    rules
+        From each level to the next.
+    images
+        What was overwritten.
+    known
+        The edits in each state in which saves can have left a block.
+    order
+        The file's axis for each of the edits.
+    """
+
+    arrays: Sequence[ChunkedArray]
+    rules: Sequence[LevelReduction]
+    images: BeforeImages
+    known: Sequence[Snapshot]
+    order: AxisOrder
+
+    def rebase(
+        self, finest: Iterable[Cell], has_changed: Callable[[int, Cell], bool]
+    ) -> None:
+        """Rebase all blocks of coarser levels that others have changed.
+
+        What edits make of them follows when level 0 is written.
+
+        Parameters
+        ----------
+        finest
+            Blocks of level 0 that they have changed.
+        has_changed
+            Called with a level and a block of it.
+        """
+        cells = list(finest)
+        for number in range(1, len(self.arrays)):
+            fine, coarse = self.arrays[number - 1].chunks, self.arrays[number].chunks
+            reached = self.rules[number - 1].target_cells(cells, fine, coarse)
+            cells = [
+                cell
+                for cell in self.images.list_cells(number)
+                if has_changed(number, cell) or cell in reached
+            ]
+            for cell in cells:
+                self._rebase_block(number, cell)
+
+    def _rebase_block(self, number: int, cell: Cell) -> None:
+        """Let a kept block be as the file is now, where no edit has changed it.
+
+        Elsewhere it stays the original, to which an edit that is undone returns.
+        """
+        array = self.arrays[number]
+        box = box_of(cell, array.chunks, array.shape)
+        kept = self.images.get_block(number, cell)
+        self.images.drop_block(number, cell)
+        if kept is None:
+            return
+        with suppress(CorruptDataError):
+            now = array.read(box)
+            block = np.where(self._find_edited(number, box), kept, now)
+            self.images.put_block(number, cell, block.astype(now.dtype))
+
+    def _find_edited(self, number: int, box: Box) -> Array:
+        """Find the voxels of a level that follow from edits in the finest one."""
+        if number:
+            rule = self.rules[number - 1]
+            finer = self._find_edited(number - 1, rule.source_box(box))
+            return rule.find_touched(finer, box)
+        chunks, shape = self.arrays[0].chunks, self.arrays[0].shape
+        edited = np.zeros(box_shape(box), bool)
+        for cell in cells_in(box, chunks):
+            before = self.images.get_block(0, cell)
+            if before is None:
+                continue
+            whole = box_of(cell, chunks, shape)
+            states = (one.with_edits(whole, before, self.order) for one in self.known)
+            differs = np.any([state != before for state in states], axis=0)
+            part = intersect_boxes(whole, box)
+            edited[slice_inside(part, box)] = differs[slice_inside(part, whole)]
+        return edited
 
 
 def file_array_of(source: Any) -> tuple[ChunkedArray, tuple[int | None, ...]]:

@@ -7,6 +7,8 @@ from contextlib import suppress
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from napari_ngff.errors import NodeNotFoundError
 from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.store.arrays.boxes import box_of, cells_in
@@ -16,8 +18,6 @@ from napari_ngff.store.limits import ARRAY_DOCUMENT, parse_json
 from napari_ngff.store.store import NewTree, Revisions, Transaction, replace_unchanged
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.sources.blob import Revision
 
@@ -148,3 +148,9 @@ def _retype_document(document: JSON, dtype: np.dtype[Any]) -> JSON:
             # Blosc shuffles bytes by the size of an item.
             settings["typesize"] = dtype.itemsize
     return document | {"data_type": dtype.name}
+
+
+def is_widened(old: ChunkedArray, now: ChunkedArray) -> bool:
+    """Return whether an array has the same chunks as before, in a type as wide."""
+    grids = [(a.shape, a.chunks, a.shards) for a in (old, now)]
+    return grids[0] == grids[1] and np.can_cast(old.dtype, now.dtype, "safe")

@@ -37,6 +37,7 @@ from napari_ngff.store.arrays.boxes import (
     slice_inside,
 )
 from napari_ngff.store.pyramids.pyramid import LevelSource
+from napari_ngff.store.store import conflict_error
 from napari_ngff.store.threads import share_work
 
 if TYPE_CHECKING:
@@ -357,7 +358,10 @@ class SavePass:
             return
         reduction = self.files.rules[number - 1]
         fine, opened = self._reopen_level(number - 1)
-        writer = self._array_writer(number)
+        writer, finer_writer = (
+            self._array_writer(number),
+            self._array_writer(number - 1),
+        )
         targets = reduction.target_cells(stale, fine.chunks, writer.array.chunks)
 
         def read_part(part: Box) -> ReducedPart:
@@ -370,6 +374,7 @@ class SavePass:
         def reduce_cell(box: Box, block: Any) -> bool:
             changed = False
             cell = cell_at(box, writer.array.chunks)
+            self._expect_finer(finer_writer, [finer for finer, _ in targets[cell]])
             before = self._before_image(number, cell, block)
             # Only the part below a changed finer block is made anew, not the whole
             # cell.
@@ -394,6 +399,17 @@ class SavePass:
         remaining = {finer for cell in unwritten for finer, _ in targets[cell]}
         stale.intersection_update(remaining)
         self._reductions.drop_level(number - 1)
+
+    def _expect_finer(self, writer: ArrayWriter, cells: Iterable[Cell]) -> None:
+        """Refuse a block whose finer blocks others have changed since they were saved.
+
+        Asked after the block was read: what others save later, they put into the block
+        themselves, or the block is not written.
+        """
+        for key in {writer.unit_key(writer.unit_of(cell)) for cell in cells}:
+            known = self.files.revisions.get(key, True)
+            if known is not True and self.files.transaction.find_revision(key) != known:
+                raise conflict_error(self.files.transaction.root, [key])
 
     def _reopen_level(self, number: int) -> tuple[LevelSource, OriginalLevel]:
         """Open a level as it was just written, and as it was before any edit."""
