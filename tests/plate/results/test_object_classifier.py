@@ -71,7 +71,7 @@ def test_a_rule_is_that_of_scikit_learn(fields):
     share = f"{right} ({100 * right // 30} %) are given the same class when they"
     way = "and all others of their field are" if by_field else "are"
     assert rule.description == (
-        f"Of 30 objects that you classified, {share} {way} left out of training."
+        f"Of 30 objects used to train, {share} {way} left out of training."
     )
     confused = np.sum((classes == "long") & (found == "round"))
     assert rule.check["confusion"]["long"]["round"] == confused

@@ -18,6 +18,7 @@ from sklearn.pipeline import make_pipeline
 
 from mouse import canvas, click, pump, until
 from napari_ngff.plate.results.object_classifier import TREES
+from napari_ngff.viewer.annotations.object_class_annotation import find_classes
 from napari_ngff.viewer.annotations.table_annotation import list_tables
 from napari_ngff.viewer.browsing.table_offers import MeasureScope
 from napari_ngff.viewer.session import session_of
@@ -159,6 +160,17 @@ def counts_in(page):
     return [page.grid.item(row, 0).text() for row in range(page.grid.rowCount())]
 
 
+def predict_after_a_change(viewer, page):
+    """Take a class off, which is noticed, and back; then press *Predict*."""
+    given = find_classes(annotations(viewer), viewer.layers["nuclei"])
+    given.classify([1], "")
+    until(lambda: "19 objects have one now. Train again." in page.note.text())
+    given.undo()
+    until(lambda: "Train again" not in page.note.text())
+    push(page.predict)
+    until(lambda: page.unsure.isEnabled())
+
+
 def test_objects_are_classified_by_those_that_were_clicked(
     viewer, page, tmp_path, monkeypatch
 ):
@@ -172,7 +184,7 @@ def test_objects_are_classified_by_those_that_were_clicked(
     until(lambda: page.predict.isEnabled())
     rule = page.classifying.rule
     right = rule.check["right"]
-    told = f"Of 20 objects that you classified, {right} ({5 * right} %) are given the"
+    told = f"Of 20 objects used to train, {right} ({5 * right} %) are given the"
     assert page.note.text() == f"{told} same class when they are left out of training."
     assert cells_of(page) == [
         ["classified", "used to train", "found as class 1", "found as class 2"],
@@ -181,8 +193,7 @@ def test_objects_are_classified_by_those_that_were_clicked(
             for name in ("class 1", "class 2")
         ),
     ]
-    push(page.predict)
-    until(lambda: page.unsure.isEnabled())
+    predict_after_a_change(viewer, page)
     frame, names = tables.table.frame, np.array(["class 1", "class 2"])
     shares = shares_by_scikit_learn(rule, frame)
     found = frame["predicted"].astype(str)

@@ -71,7 +71,7 @@ class ObjectRule:
             return f"Trained by {count:,} objects: too few to find out how well."
         share = f"{check['right']:,} ({100 * check['right'] // count} %)"
         given = f"{share} are given the same class when they {check['way']}."
-        return f"Of {count:,} objects that you classified, {given}"
+        return f"Of {count:,} objects used to train, {given}"
 
     def predict(self, table: WellTable, goes_on: Callable[[int, int], bool]) -> Any:
         """Find the class of all objects of a table, some at a time.

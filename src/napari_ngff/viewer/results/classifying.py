@@ -56,7 +56,7 @@ class Classifying:
         Of `ObjectRule.predict`, for `table`; None before that.
     """
 
-    objects = clicks = rule = table = margins = NOTHING
+    objects = clicks = rule = table = margins = _trained = NOTHING
 
     def __init__(self, is_alive: Callable[[], bool], show: Callable[[], Any]) -> None:
         self._listing, self._show = LatestTask(is_alive), show
@@ -79,15 +79,26 @@ class Classifying:
     def train(self) -> None:
         """Learn classes by the objects that have one."""
         table, (clicks, _) = self.table, self.clicks
-        self._learn(lambda: train_rule(join_clicks(table, clicks)))
+        self._learn(lambda: train_rule(join_clicks(table, clicks)), clicks)
+
+    @property
+    def outdated_note(self) -> str:
+        """That other objects have a class than the rule was trained by; "" if not."""
+        if self.rule is None or self._trained is None or self.clicks is None:
+            return ""
+        clicks, _ = self.clicks
+        if clicks.equals(self._trained):
+            return ""
+        count = f"Since then, classes have changed: {len(clicks):,} objects have one"
+        return f"{count} now. Train again."
 
     def load_rule(self, path: str) -> None:
         """Train the rule of a file again."""
         self._learn(lambda: parse_rule(Path(path).read_text()))
 
-    def _learn(self, work: Callable[[], ObjectRule]) -> None:
+    def _learn(self, work: Callable[[], ObjectRule], clicks: Any = NOTHING) -> None:
         def take(rule: ObjectRule) -> str:
-            self.rule = rule
+            self.rule, self._trained = rule, clicks
             return rule.description
 
         self.objects.tables.run_task(lambda _: work(), take)

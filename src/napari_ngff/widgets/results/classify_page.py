@@ -97,7 +97,7 @@ class ClassifyPage(ResultsPage):
         message = state.objects.tables.message
         message = message if message != self._older else ""
         # What was told last may be the same.
-        told = dict.fromkeys((lost, known, message or lack))
+        told = dict.fromkeys((lost, known, message or lack, state.outdated_note))
         self.note.setText(" ".join(filter(None, told)))
         enable_if(not lack, self.train, lack)
         for button in (self.predict, self.save):
