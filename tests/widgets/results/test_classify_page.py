@@ -152,6 +152,8 @@ def take_picture(viewer):
 def cells_of(page):
     columns = range(page.grid.columnCount())
     head = [page.grid.horizontalHeaderItem(i).text() for i in columns]
+    header = page.grid.horizontalHeader()
+    assert all(header.sectionSize(i) >= header.sectionSizeHint(i) for i in columns)
     rows = range(page.grid.rowCount())
     return [head, *([page.grid.item(row, i).text() for i in columns] for row in rows)]
 

@@ -91,6 +91,7 @@ class ClassifyPage(ResultsPage):
             cells = counts.get(name, 0), sum(trained), *trained
             for column, count in enumerate(cells[: len(titles)]):
                 self.grid.setItem(row, column, QTableWidgetItem(f"{count:,}"))
+        self.grid.resizeColumnsToContents()
         lack = NO_OBJECTS if state.table is None else "" if len(counts) > 1 else FEW
         lack = lack if find_spec("sklearn") else NO_LEARNING
         known = "" if state.rule is None else state.rule.description
