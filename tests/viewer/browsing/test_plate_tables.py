@@ -222,6 +222,7 @@ def test_a_later_job_counts(tables, monkeypatch, tmp_path):
     assert tables.joined.chosen == TableOffer(TableOrigin.MEASURED, "nuclei")
     tables.measure_labels("nuclei", MeasureScope.ALL)
     tables.cancel_task()
+    assert tables.said[-1] == "Cancelled: nothing was kept."
     work, done = waiting[-1]
     found = work()
     done(found)
@@ -230,6 +231,7 @@ def test_a_later_job_counts(tables, monkeypatch, tmp_path):
     path.write_text(CSV)
     tables.load_file(str(path))
     tables.cancel_task()
+    assert tables.said[-1] == "Cancelled."
     work, done = waiting[-1]
     done(work())
     assert tables.joined.chosen == TableOffer(TableOrigin.MEASURED, "nuclei")

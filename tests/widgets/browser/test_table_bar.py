@@ -340,6 +340,8 @@ def test_what_is_given_up_is_not_chosen(dock, monkeypatch):
     assert dock.tables.cancel.isVisible()
     QTest.mouseClick(dock.tables.cancel, LEFT)
     assert not dock.tables.cancel.isVisible()
+    assert dock.tables.note.isVisible()
+    assert dock.tables.note.text() == "Cancelled: nothing was kept."
     assert box.currentText() == "no table"
     go_on.set()
     assert QThreadPool.globalInstance().waitForDone(60_000)

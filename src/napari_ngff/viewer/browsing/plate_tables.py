@@ -103,7 +103,7 @@ class PlateTables:
         self.browser = browser
         self.joined = JoinedTables(browser.map)
         self.view = TableView()
-        self.message = self.outdated_note = self.kept_note = ""
+        self.message = self.outdated_note = self.kept_note = self._cancelled = ""
         self._measured: dict[TableOffer | None, MeasuredLabels] = {}
         self._annotations = browser.layers.annotations
         viewer = self._annotations.viewer
@@ -292,6 +292,7 @@ class PlateTables:
         self.run_task(
             lambda turn: read_offer(node, offer, plate, turn.report_progress, **which),
             take,
+            "Cancelled: nothing was kept." if offer.source in TASKS else "Cancelled.",
         )
 
     def _keep_measured(self, offer: TableOffer, table: WellTable) -> TableAnnotation:
@@ -315,9 +316,19 @@ class PlateTables:
         return inline_title(self.browser.name_field(Position(well, field)))
 
     def run_task(
-        self, work: Callable[[TaskTurn], Any], done: Callable[[Any], str]
+        self,
+        work: Callable[[TaskTurn], Any],
+        done: Callable[[Any], str],
+        cancelled: str = "Cancelled.",
     ) -> None:
-        """Do work in a worker; `done` gets its result, and returns a sentence on it."""
+        """Do work in a worker; `done` gets its result, and returns a sentence on it.
+
+        Parameters
+        ----------
+        cancelled
+            The sentence if the user cancels it.
+        """
+        self._cancelled = cancelled
         self.progressed.emit(0, 0)
         self._task.start(work, lambda found: self.end_task(done(found)), self.end_task)
 
@@ -342,7 +353,7 @@ class PlateTables:
     def cancel_task(self) -> None:
         """Stop the worker after the fields that were begun."""
         self._task.cancel()
-        self.end_task()
+        self.end_task(self._cancelled)
 
     def forget_file(self, name: str) -> None:
         """Take a file off the list, and read it no more; the file itself stays."""
