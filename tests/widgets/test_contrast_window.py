@@ -142,7 +142,7 @@ def test_text_stands_out(viewer, docks, theme, size):
         found = {text: text_ratio(picture) for text, picture in texts(dock)}
         read += found
         assert not {text: r for text, r in found.items() if r < TEXT}
-    for text in ("nucleus in row 0", "Map", "Objects", "header", "Field"):
+    for text in ("nucleus in row 0", "Map", "- objects of", "header", "Field"):
         assert any(text in one.replace("&", "") for one in read), text
 
 

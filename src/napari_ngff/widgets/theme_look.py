@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 SHEET = """
-QPushButton:checked {{ border: 2px solid {text}; padding: 2px; }}
+QPushButton:checked {{ border-bottom: 2px solid {text}; padding-bottom: 2px; }}
 QPushButton:focus, QToolButton:focus, QComboBox:focus, QLineEdit:focus,
 QAbstractSpinBox:focus, QAbstractItemView:focus,
 QPlainTextEdit:focus {{
