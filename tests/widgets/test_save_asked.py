@@ -280,6 +280,7 @@ def test_a_window_closes_though_it_cannot_be_found_what_is_unsaved(
     assert [str(error) for error in unexpected] == ["a bug", "a bug"]
     while unexpected:
         unexpected.pop().__traceback__ = None  # it holds the window
+    monkeypatch.undo()  # the sign of unsaved changes asks, too
     layer.saver.release_journal()
     assert len(journals(folder)) == 1
 
