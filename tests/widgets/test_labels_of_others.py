@@ -158,6 +158,7 @@ def test_a_round_with_keys_leaves_a_segmentation_as_it_is(
     desk.click_well("B/1")  # which has none of these labels yet
     assert not isinstance(desk.active, OMEZarrLabels)
     dock = desk.annotate()
+    until(lambda: dock.round.begin.isEnabled())
     QTest.mouseClick(dock.round.begin, LEFT)
     until(lambda: dock.round.annotation and dock.round.annotation.fields)
     desk.rest()
