@@ -172,7 +172,7 @@ class Store(ABC):
 Content = TypeVar("Content")
 
 TRIES = 3
-"""How often a group is made, if others change the objects that it is made of."""
+"""How often something is made of objects that others change meanwhile."""
 
 GoesOn = Callable[[int, int], bool]
 """Called with the bytes that are written, and their total; returns whether to
@@ -405,6 +405,41 @@ class Transaction(ABC):
             See `expect_revision`.
         """
         self.put(key, data)
+
+    def change_document(
+        self, key: str, change: Callable[[bytes | None], bytes | None]
+    ) -> None:
+        """Replace a document that other programs change as well by a changed one.
+
+        Parameters
+        ----------
+        key
+            Of the document.
+        change
+            Changes its bytes, None for no document; returns None to keep it. It is
+            called again if another program has saved the document meanwhile.
+
+        Raises
+        ------
+        ConflictError
+            Where others save it again and again.
+        """
+        for tries_left in reversed(range(TRIES)):
+            # Read, changed and saved in one turn: no other process of this package
+            # comes between.
+            with self.take_turn():
+                self.refresh()
+                blob = self.source.read(key)
+                data = change(None if blob is None else blob.data)
+                if data is None or (blob is not None and data == blob.data):
+                    return
+                self.note_revision(key, None if blob is None else blob.revision)
+                try:
+                    self.put_document(key, data)
+                    return
+                except ConflictError:
+                    if not tries_left:
+                        raise
 
     def take_turn(self) -> AbstractContextManager[None]:
         """Change documents of the hierarchy while no one else does; not to be

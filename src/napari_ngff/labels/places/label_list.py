@@ -110,15 +110,11 @@ def _taken_error(transaction: Transaction, path: str) -> NameTakenError:
     return NameTakenError(f"{msg} {free} is free.", name, free)
 
 
-def put_group(
-    transaction: Transaction, path: str, attributes: JSON, *, now: bool = False
-) -> None:
+def put_group(transaction: Transaction, path: str, attributes: JSON) -> None:
     """Write the document of a group: zarr v3 if its attributes have "ome", else v2."""
     version = V0_5 if "ome" in attributes else V0_4
-    # At once where others change the document, too: under the lock of `take_turn`.
-    put = transaction.put_document if now else transaction.put
     for name, text in group_documents(attributes, version).items():
-        put(join_key(path, name), text)
+        transaction.put(join_key(path, name), text)
 
 
 def state_version(attributes: JSON, home: LabelLocation) -> JSON:
@@ -162,41 +158,37 @@ def change_list(
     CorruptDataError
         Where what is there cannot be read.
     """
-    # Read, change and write in one turn: else a name of another process could be lost.
-    with transaction.take_turn():
-        _change_list(transaction, home, change)
-
-
-def _change_list(
-    transaction: Transaction,
-    home: LabelLocation,
-    change: Callable[[list[str] | None], list[str]],
-) -> None:
     key = join_key(home.group, ATTRIBUTES_IN[home.zarr_format])
-    raw = home.source.get(key)
-    if raw is None:
-        attributes = dump_labels(change(None), home.version)
-        put_group(transaction, home.group, state_version(attributes, home), now=True)
-        return
-    # What is no JSON is refused below, like any other thing that is not a list.
-    content: Any = None
-    with suppress(ValueError):
-        content = parse_json(raw)
-    try:
-        attributes = (
-            content if home.zarr_format == 2 else _ome_attributes(content, home)
-        )
-        listed = attributes.get("labels")
-        if "labels" in attributes and not isinstance(listed, list):
-            raise TypeError(f"{listed!r} is not a list")
-        attributes["labels"] = change(listed)
-    except (AttributeError, KeyError, TypeError) as error:
-        msg = f"{transaction.root}/{key} is not a list of labels."
-        raise CorruptDataError(
-            msg, remedy="Correct it; it is left as it is."
-        ) from error
-    # The whole document again: keys of other programs stay.
-    transaction.put_document(key, json.dumps(content, indent=2).encode())
+
+    def change_text(raw: bytes | None) -> bytes:
+        if raw is None:
+            attributes = state_version(dump_labels(change(None), home.version), home)
+            # The attributes last: by them it is a list.
+            *others, text = group_documents(attributes, home.version).values()
+            for other in others:  # of Zarr v2
+                transaction.put_document(join_key(home.group, ".zgroup"), other)
+            return text
+        # What is no JSON is refused below, like any other thing that is not a list.
+        content: Any = None
+        with suppress(ValueError):
+            content = parse_json(raw)
+        try:
+            attributes = (
+                content if home.zarr_format == 2 else _ome_attributes(content, home)
+            )
+            listed = attributes.get("labels")
+            if "labels" in attributes and not isinstance(listed, list):
+                raise TypeError(f"{listed!r} is not a list")
+            attributes["labels"] = change(listed)
+        except (AttributeError, KeyError, TypeError) as error:
+            msg = f"{transaction.root}/{key} is not a list of labels."
+            raise CorruptDataError(
+                msg, remedy="Correct it; it is left as it is."
+            ) from error
+        # The whole document again: keys of other programs stay.
+        return json.dumps(content, indent=2).encode()
+
+    transaction.change_document(key, change_text)
 
 
 def _ome_attributes(content: JSON, home: LabelLocation) -> JSON:

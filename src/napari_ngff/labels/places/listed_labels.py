@@ -58,7 +58,7 @@ def delete_labels(label: Node) -> tuple[Callable[[], str], Callable[[], None]]:
     kept: NewTree = tree
 
     def remove_entry(names: list[str] | None) -> list[str]:
-        listed.extend(home.find_unlisted() if names is None else names)
+        listed[:] = home.find_unlisted() if names is None else names
         return [name for name in listed if name != entry]
 
     def undo() -> str:

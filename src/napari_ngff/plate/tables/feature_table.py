@@ -12,6 +12,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import CorruptDataError, NameTakenError, NodeNotFoundError
+from napari_ngff.metadata.version import V0_4, V0_5
 from napari_ngff.plate.tables.table import LABEL
 from napari_ngff.store.arrays.new_array import dump_document, group_documents
 from napari_ngff.store.arrays.stored_objects import join_key
@@ -106,8 +107,7 @@ def write_table(
         if not transaction.saves_together:
             # A table is listed once it is there.
             transaction.commit()
-        with transaction.take_turn():
-            _add_to_list(transaction, node, name)
+        _add_to_list(transaction, node, name)
         update_copies(transaction, [tables, group, join_key(group, "table")])
         if begun is None or not begun.saves_together:
             transaction.commit()
@@ -125,26 +125,32 @@ def _add_to_list(transaction: Transaction, node: Node, name: str) -> None:
     """
     group, form = node.location.object_key("tables"), ATTRIBUTES_IN[node.zarr_format]
     key = join_key(group, form)
-    raw = transaction.source.get(key)
-    content: Any = {} if raw is None else parse_object(raw)
-    is_inside = raw is not None and form == "zarr.json"
-    home = content.setdefault("attributes", {}) if is_inside else content
-    listed = home.get("tables")
-    if listed is None:
-        inside = transaction.source.list_names(group) or ()
-        groups = node.children(f"tables/{x}" for x in inside).nodes
-        listed = [x.name for x in groups if x.name != name]
-    if not isinstance(listed, list):
-        raise CorruptDataError(f"{transaction.root}/{key} is not a list of tables.")
-    if name in listed:
-        return
-    home["tables"] = [*listed, name]
-    documents = {form: dump_document(content)}
-    if raw is None:
-        version = "0.4" if form == ATTRIBUTES_IN[2] else "0.5"
-        documents = group_documents(content, version)
-    for end, data in documents.items():
-        transaction.put_document(join_key(group, end), data)
+
+    def append(raw: bytes | None) -> bytes | None:
+        content: Any = {} if raw is None else parse_object(raw)
+        is_inside = raw is not None and form == "zarr.json"
+        home = content.setdefault("attributes", {}) if is_inside else content
+        listed = home.get("tables")
+        if listed is None:
+            inside = transaction.source.list_names(group) or ()
+            groups = node.children(f"tables/{x}" for x in inside).nodes
+            listed = [x.name for x in groups if x.name != name]
+        if not isinstance(listed, list):
+            msg = f"{transaction.root}/{key} is not a list of tables."
+            raise CorruptDataError(msg)
+        if name in listed:
+            return None
+        home["tables"] = [*listed, name]
+        if raw is not None:
+            return dump_document(content)
+        version = V0_4 if form == ATTRIBUTES_IN[2] else V0_5
+        # The attributes last: by them it is a list.
+        *others, text = group_documents(content, version).values()
+        for other in others:  # of Zarr v2
+            transaction.put_document(join_key(group, ".zgroup"), other)
+        return text
+
+    transaction.change_document(key, append)
 
 
 def write_tables(

@@ -7,6 +7,7 @@ in them, and takes outdated copies for true.
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.store.arrays.stored_objects import join_key
@@ -44,48 +45,56 @@ def update_copies(
     OSError
         Where the system refuses to write.
     """
-    with transaction.take_turn():
-        # Two processes that add copies at the same time would each drop those of the
-        # other.
-        _change_copies(transaction, list(paths), forgets=forgets)
-
-
-def _change_copies(
-    transaction: Transaction, paths: list[str], *, forgets: bool
-) -> None:
-    source = transaction.source
+    below = list(paths)
     # Any group above may hold copies, not only the root: zarr-python consolidates where
     # it is asked to.
-    for above in sorted({folder for path in paths for folder in _groups_above(path)}):
-        below = [path for path in paths if above in _groups_above(path)]
+    for above in sorted({folder for path in below for folder in _groups_above(path)}):
         # In Zarr v3 copies are inside of the document of the group, in v2 in a file of
         # their own.
         for name in ("zarr.json", COPIES):
-            key = join_key(above, name)
-            raw = source.get(key) or b""
-            document = parse_object(raw) or {}
-            copies = find_copies(document, name)
-            if copies is None:
-                continue
-            # Compared as text, since the copies are changed in place.
-            before = json.dumps(copies)
-            for path in below:
-                inner = path[len(above) :].lstrip("/")
-                documents = _read_documents(source, path, name == "zarr.json")
-                for end, content in documents.items():
-                    copied = join_key(inner, end)
-                    # Removed first: of a document that is gone no copy may stay.
-                    copies.pop(copied, None)
-                    if content is not None and not forgets:
-                        copies[copied] = content
-            # Only if it changes: the document of a large plate has megabytes.
-            if json.dumps(copies) != before:
-                # zarr-python opens no group whose members are not side by side.
-                items = sorted(copies.items())
-                copies.clear()
-                copies.update(items)
-                text = raw.decode("utf-8", "replace")
-                transaction.put_document(key, dump_like(text, document).encode())
+            change = partial(
+                _change_copies,
+                transaction.source,
+                above,
+                name,
+                [path for path in below if above in _groups_above(path)],
+                forgets,
+            )
+            transaction.change_document(join_key(above, name), change)
+
+
+def _change_copies(
+    source: Store,
+    above: str,
+    name: str,
+    paths: list[str],
+    forgets: bool,
+    raw: bytes | None,
+) -> bytes | None:
+    """Change the copies in a document of a group above; None for no change."""
+    document = parse_object(raw) or {}
+    copies = find_copies(document, name)
+    if raw is None or copies is None:
+        return None
+    # Compared as text, since the copies are changed in place.
+    before = json.dumps(copies)
+    for path in paths:
+        inner = path[len(above) :].lstrip("/")
+        documents = _read_documents(source, path, name == "zarr.json")
+        for end, content in documents.items():
+            copied = join_key(inner, end)
+            # Removed first: of a document that is gone no copy may stay.
+            copies.pop(copied, None)
+            if content is not None and not forgets:
+                copies[copied] = content
+    # Only if it changes: the document of a large plate has megabytes.
+    if json.dumps(copies) == before:
+        return None
+    # zarr-python opens no group whose members are not side by side.
+    items = sorted(copies.items())
+    copies.clear()
+    copies.update(items)
+    return dump_like(raw.decode("utf-8", "replace"), document).encode()
 
 
 def _groups_above(path: str) -> Iterator[str]:

@@ -56,12 +56,10 @@ def change_document(
     key = _document_key(node)
     file = f"{transaction.root}/{key}"
     with _named_errors(file):
-        with transaction.take_turn():
-            # Not what was parsed: others may have added keys.
-            text = transaction.read_document(key)
-            changed = change_text(text, node, put)
-            if changed != text:
-                transaction.put_document(key, changed.encode())
+        # Not what was parsed: others may have added keys.
+        transaction.change_document(
+            key, lambda raw: change_text((raw or b"").decode(), node, put).encode()
+        )
         # After the document: whoever reads in between finds an outdated copy, never one
         # of a document that was not written.
         update_copies(transaction, [node.location.path])

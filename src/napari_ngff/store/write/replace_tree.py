@@ -489,13 +489,16 @@ def _change_references(
 ) -> None:
     for key, *texts in references:
         before, after = reversed(texts) if back else texts
-        with transaction.take_turn():
-            raw = transaction.source.get(key) or b""
-            if raw:  # the table is still there
-                remove_left(os.path.dirname(transaction.find_path(key)))
-            if before.encode() in raw:
-                changed = raw.replace(before.encode(), after.encode())
-                transaction.put_document(key, changed)
+        folder = os.path.dirname(transaction.find_path(key))
+        if os.path.isdir(folder):  # the table is still there
+            remove_left(folder)
+            transaction.change_document(
+                key, partial(_replace_text, before.encode(), after.encode())
+            )
+
+
+def _replace_text(before: bytes, after: bytes, raw: bytes | None) -> bytes | None:
+    return raw and raw.replace(before, after)
 
 
 def _keep_old(old: str, place: str, name: str) -> None:
