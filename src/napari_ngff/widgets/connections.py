@@ -10,7 +10,9 @@ from napari.utils.events import EventEmitter
 from qtpy.compat import isalive
 from qtpy.QtCore import (
     QEvent,
+    QMargins,
     QObject,
+    QSize,
     QTimer,
 )
 from qtpy.QtWidgets import (
@@ -23,6 +25,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 from superqt.utils import QFlowLayout
+from typing_extensions import override
 
 from napari_ngff.viewer.services.latest_task import LatestTask
 
@@ -122,6 +125,9 @@ GAP = 4
 LEAST_LETTERS = 5
 """Letters of an entry that are visible in the narrowest box."""
 
+MOST_LETTERS = 40
+"""Letters of the chosen entry that a box has room for where it can be as wide."""
+
 NO_LABELS = "Select labels of an OME-Zarr, or make new ones."
 READ_ONLY = "These labels are read-only or locked: see beside Save in their controls."
 
@@ -137,7 +143,7 @@ def wrapping_row(*widgets: QWidget) -> QFlowLayout:
     return row
 
 
-def filled_row(*widgets: QWidget, wide: QWidget) -> QHBoxLayout:
+def filled_row(*widgets: QWidget, wide: QWidget | None) -> QHBoxLayout:
     """Put widgets side by side; one of them gets the room that is left."""
     row = QHBoxLayout()
     fill_layout(row, *widgets, wide=wide)
@@ -190,10 +196,20 @@ def make_buttons(
 
 
 class ChoiceBox(QComboBox):
-    """A box of choices that layouts of superqt place also while it is empty."""
+    """A box of choices as wide as the chosen one, where there is room.
+
+    Layouts of superqt place it also while it is empty.
+    """
 
     def __bool__(self) -> bool:
         return True
+
+    @override
+    def sizeHint(self) -> QSize:
+        hint, metrics = super().sizeHint(), self.fontMetrics()
+        least = metrics.horizontalAdvance("X") * self.minimumContentsLength()
+        text = metrics.horizontalAdvance(self.currentText()[:MOST_LETTERS])
+        return hint.grownBy(QMargins(0, 0, max(0, text - least), 0))
 
 
 def choice_box(parent: QWidget, name: str, tip: str) -> QComboBox:
@@ -205,6 +221,7 @@ def choice_box(parent: QWidget, name: str, tip: str) -> QComboBox:
     policy = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
     box.setSizeAdjustPolicy(policy)
     box.setMinimumContentsLength(LEAST_LETTERS)
+    box.currentTextChanged.connect(box.updateGeometry)
     return box
 
 

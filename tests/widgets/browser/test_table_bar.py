@@ -107,7 +107,7 @@ def test_a_dropped_table_colours_the_map(dropped):
     assert titles[0] == "Save into the plate"
     until(lambda: dropped.map.state.coloring is None)
     assert dropped.tables.table.findText("conditions.csv") < 0
-    assert not dropped.tables.save_button.isVisible()
+    assert not dropped.tables.save_button.isEnabled()
 
 
 @pytest.mark.long
@@ -378,19 +378,29 @@ def test_measuring_ends_with_the_dock(viewer, dock, monkeypatch):
     until(ended.is_set)
 
 
-@pytest.mark.long
-def test_buttons_stay_where_they_are(dock):
-    """A double click on Measure does not save what the first click has measured."""
-    bar = dock.tables
-    buttons = bar.load_button, bar.measure
-    places = [button.geometry() for button in buttons]
-    width = dock.width()
-    bar.tables().measure_labels("nuclei", MeasureScope.ALL)
-    until(bar.save_button.isVisible)
+def test_buttons_and_map_stay_where_they_are(viewer, dock):
+    """What appears while labels are measured moves nothing under the pointer."""
+    viewer.window.resize(1280, 800)
     pump(100)
-    assert [button.geometry() for button in buttons] == places
-    assert not any(bar.save_button.geometry().intersects(place) for place in places)
-    assert dock.width() == width
+    bar, plate = dock.tables, dock.map
+    still = bar.load_button, bar.measure, bar.save_button, bar.results, plate.viewport()
+
+    def places():
+        corners = [part.mapTo(dock, part.rect().topLeft()) for part in still]
+        return *corners, plate.rectOf("A/1"), plate.rectOf("B/4"), dock.width()
+
+    before = places()
+    bar.tables().measure_labels("nuclei", MeasureScope.ALL)
+    until(bar.progress.isVisible)
+    assert places() == before
+    until(lambda: bar.save_button.isEnabled() and plate.state.coloring is not None)
+    dock.controls.filter.setText("voxels > 1 and no such well or a long text")
+    until(lambda: bar.note.isVisible() and bar.note.height() > 30)
+    pump(100)
+    assert places() == before
+    dock.controls.filter.setText("")
+    until(lambda: "no well" not in bar.note.text())
+    assert places() == before
 
 
 def choose_to_save(bar, text):

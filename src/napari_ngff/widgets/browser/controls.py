@@ -178,8 +178,8 @@ class BrowserControls(QWidget):
         self.labels.addItem("no labels", None)
         for name in names:
             self.labels.addItem(name, name)
-        self.labels_caption.setVisible(bool(names))
-        self.labels.setVisible(bool(names))
+        # It stays, as the map below must not move.
+        enable_if(bool(names), self.labels, "There are no labels yet.")
         self.showLabels(chosen)
 
     def showLabels(self, chosen: str | None) -> None:

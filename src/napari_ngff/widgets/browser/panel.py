@@ -248,13 +248,27 @@ class BrowserPanel(DropTarget):
         self.progress.setTextVisible(False)
         # A thin line, in pixels: it says that something happens, without a number.
         self.progress.setMaximumHeight(6)
-        for widget, share in ((self.map, 3), (self.well, 2), (self.images, 3)):
+        # What the user is told is below the map, which must not move by it. The fields
+        # may be folded away, for a larger map.
+        below = QWidget(self.splitter)
+        self.well.setMinimumHeight(1)
+        layout = QVBoxLayout(below)
+        fill_layout(
+            layout,
+            self.well,
+            self.images,
+            filled_row(self.tables.progress, self.tables.cancel, wide=None),
+            self.tables.note,
+            filled_row(self.progress, self.cancel, wide=self.progress),
+            self.status,
+            margin=0,
+        )
+        for number in range(2):  # one of them is there
+            layout.setStretch(number, 1)
+        self.splitter.setChildrenCollapsible(False)
+        for number, (widget, share) in enumerate(((self.map, 3), (below, 2))):
             self.splitter.addWidget(widget)
-            self.splitter.setStretchFactor(self.splitter.indexOf(widget), share)
-        # The fields may be folded away, for a larger map.
-        for number in range(self.splitter.count()):
-            can_fold = self.splitter.widget(number) is self.well
-            self.splitter.setCollapsible(number, can_fold)
+            self.splitter.setStretchFactor(number, share)
         fill_layout(
             QVBoxLayout(self),
             filled_row(self.title, self.annotate, wide=self.title),
@@ -262,8 +276,6 @@ class BrowserPanel(DropTarget):
             self.controls,
             self.tables,
             self.splitter,
-            filled_row(self.progress, self.cancel, wide=self.progress),
-            self.status,
             wide=self.splitter,
         )
         self.clear()

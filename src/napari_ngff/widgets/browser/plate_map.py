@@ -223,8 +223,9 @@ class MapSurface(QAbstractScrollArea):
     def _set_scroll_bars(self) -> None:
         """Adapt the scroll bars and the greatest height to the cells."""
         grid, area = self._cell_grid(), self._cells_area()
-        fit = (self.width() - grid.left) // max(1, grid.columns)
+        fit = (self._port.width() - grid.left) // max(1, grid.columns)
         most = grid.top + grid.rows * min(fit, MOST_SIDE) + self._legend_height()
+        most += self.height() - self._port.height()  # the frame of the style
         # The splitter gives the rest of the height to the fields of a well.
         self.setMaximumHeight(max(most, self.minimumSizeHint().height()))
         for bar, count, room in (

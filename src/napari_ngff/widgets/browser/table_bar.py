@@ -6,11 +6,10 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from qtpy.QtCore import QEvent, QObject, Qt, Signal  # type: ignore[attr-defined]
+from qtpy.QtCore import QEvent, QObject, Signal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
     QCheckBox,
     QComboBox,
-    QHBoxLayout,
     QMenu,
     QProgressBar,
     QSizePolicy,
@@ -31,7 +30,7 @@ from napari_ngff.widgets.connections import (
     EventWatcher,
     choice_box,
     enable_if,
-    fill_layout,
+    filled_row,
     make_buttons,
     wrapping_label,
 )
@@ -46,9 +45,7 @@ if TYPE_CHECKING:
     from napari_ngff.widgets.browser.plate_map import PlateMapView
 
 
-WIDEST_LETTERS = 17
-"""Greatest width of the box with the ways in which rows become one value, in letters;
-it is as wide as its longest entry, which may be a long name."""
+NO_TABLE = "Load a table or measure labels first."
 
 
 def is_table(path: str) -> bool:
@@ -94,7 +91,9 @@ class TableBar(QWidget):
         # Boxes, a click on which leaves the menu open.
         self.groups = {group: QCheckBox(f"with {group}") for group in COLUMNS}
         self.column = choice_box(self, "Colour by", "Column that colours the map")
-        self.how = QComboBox(self)
+        tip = "How the rows of a well become one value"
+        self.how = choice_box(self, "Value of a well", tip)
+        self.how.setMinimumContentsLength(3)  # the dock is no wider when it appears
         self.log = QCheckBox("log", self)
         self.results, self.save_button, self.cancel = make_buttons(
             self,
@@ -119,9 +118,6 @@ class TableBar(QWidget):
             self.groups[group].setToolTip(", ".join(columns))
         self.save_button.setMenu(self.save_menu)
         self.save_menu.setToolTipsVisible(True)
-        self.how.setAccessibleName("Value of a well")
-        self.how.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
-        self.how.setToolTip("How the rows of a well become one value")
         self.log.setToolTip(
             "Logarithmic colours. Set automatically for positive numbers that span"
             " more than two powers of ten."
@@ -137,34 +133,16 @@ class TableBar(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         self.table_caption = make_caption("Table:", self.table, self)
         self.column_caption = make_caption("Colour:", self.column, self)
-        for wide, *others in (
-            (self.table, self.table_caption, self.load_button, self.measure),
-            (self.column, self.column_caption, self.how, self.log),
-            # Not in the row of Measure, which would move when Save appears: the second
-            # click of a double click would save. Nor below Cancel, which goes.
-            (self.note, self.results, self.save_button),
-            (self.progress, None, self.cancel),
+        # All rows are there from the beginning: the map below must not move.
+        for wide, *parts in (
+            (self.table, self.table_caption, self.table),
+            (self.column, self.column_caption, self.column, self.how, self.log),
+            (None, self.load_button, self.measure, self.results, self.save_button),
         ):
-            row = QHBoxLayout()
+            row = filled_row(*parts, wide=wide)
             row.setSpacing(2)
-            # An empty box of choices is false, too.
-            parts = [x for x in (others[0], wide, *others[1:]) if x is not None]
-            fill_layout(row, *parts, wide=wide)
-            corner = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignTop
-            row.setAlignment(self.save_button, corner)  # where it is in this row
-            left = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop
-            row.setAlignment(self.results, left)
             layout.addLayout(row)
-        for widget in (
-            self.results,
-            self.save_button,
-            self.column_caption,
-            self.column,
-            self.how,
-            self.log,
-            self.progress,
-            self.cancel,
-        ):
+        for widget in (self.how, self.log, self.progress, self.cancel):
             widget.hide()  # they would make a new dock wider than it needs
 
     def _connect_signals(self) -> None:
@@ -331,18 +309,17 @@ class TableBar(QWidget):
         way = joined.find_way()
         ways = dict.fromkeys((*joined.list_ways(), *view.shares, way))
         fill_box(self.how, {each: each for each in ways}, way)
-        letter = self.how.fontMetrics().horizontalAdvance("X")
-        self.how.setMaximumWidth(WIDEST_LETTERS * letter)
         enable_if(
             bool(tables.browser.known_labels),
             self.measure,
             "Show a field with labels first.",
         )
         has_table = bool(joined.tables)
-        self.save_button.setVisible(has_table or any(x.path for x in joined.offers))
-        self.results.setVisible(bool(joined.tables and joined.paths))
-        for widget in (self.column_caption, self.column):
-            widget.setVisible(has_table and bool(joined.paths))
+        for widget in (self.column_caption, self.column, self.results):
+            widget.setVisible(bool(joined.paths))
+            enable_if(has_table, widget, NO_TABLE)
+        can_save = has_table or any(x.path for x in joined.offers)
+        enable_if(can_save, self.save_button, NO_TABLE)
         self.how.setVisible(joined.table_column is not None)
         self.log.setVisible(coloring is not None and not coloring.categories)
         if coloring is not None:

@@ -90,7 +90,6 @@ class PlotPage(ResultsPage):
         self.picture.addWidget(self.legend)
         self.picture.setSizes([600, 400])
         boxes = self.boxes.values()
-        self.boxes["kind"].setMinimumContentsLength(12)  # that is all of its text
         row = wrapping_row(*boxes)
         end = filled_row(self.note, self.save, wide=self.note)
         layout = QVBoxLayout(self)
