@@ -5,10 +5,12 @@
     python run.py test [ARGS]      run the test suite; ARGS go to pytest; `--long` adds
                                    the tests that take long, `-n auto` shares the
                                    tests out among two or more processes
+    python run.py docs             build the site of docs/ into build/site; open
+                                   build/site/index.html in a browser
 
-Both keep a virtual environment in `.venv`. On a machine without a display `demo`
-writes `demo/plate.png` instead. Missing system packages are installed with apt-get
-when root; otherwise the command to type is printed.
+`demo` and `test` keep a virtual environment in `.venv`, `docs` in `.venv-docs`. On a
+machine without a display `demo` writes `demo/plate.png` instead. Missing system
+packages are installed with apt-get when root; otherwise the command to type is printed.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ NAPARI = os.environ.get("NAPARI", "napari[pyqt6]")
 if NAPARI == "--pre":
     NAPARI, VENV = "napari[pyqt6]>=0.9.0a0", ROOT / ".venv-pre"
 BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
-PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
+PLUGIN = ("--editable", ".[remote]", NAPARI)
 DEMO = ROOT / "demo"
 LINUX = sys.platform.startswith("linux")
 WAYLAND = {"WAYLAND_DISPLAY", "XDG_SESSION_TYPE"}
@@ -118,35 +120,33 @@ def need_system(headless: bool) -> None:
         fail("apt-get install failed: see above")
 
 
-def need_packages(group: str | None) -> None:
-    """Bring `.venv` to what pyproject.toml asks for, unless it is there already.
+def need_packages(*wanted: str, venv: Path = VENV) -> Path:
+    """Bring an environment to what pip is asked for, unless it has that; its Python.
 
-    A dependency group adds to what the demo needs, so its stamp holds for both.
+    The tests want more than the demo, which comes first: their stamp holds for both.
     """
     digest = hashlib.sha256(repr(sys.version_info[:2]).encode())
     digest.update((ROOT / "pyproject.toml").read_bytes())
     digest.update(Path(__file__).read_bytes())
-    digest.update(NAPARI.encode())
-    current = f"{digest.hexdigest()} {group or ''}".strip()
-    stamp = VENV / "run-py-installed"
+    current = " ".join([digest.hexdigest(), *wanted])
+    stamp = venv / "run-py-installed"
     installed = stamp.read_text() if stamp.exists() else ""
-    if PYTHON.exists() and installed.startswith(current):
-        return
-    pip = (PYTHON, "-m", "pip", "--quiet", "--disable-pip-version-check")
-    print(f"Installing into {VENV}: some minutes the first time", flush=True)
+    python = venv / BIN.name / ("python.exe" if os.name == "nt" else "python")
+    if python.exists() and installed.startswith(current):
+        return python
+    pip = (python, "-m", "pip", "--quiet", "--disable-pip-version-check")
+    print(f"Installing into {venv}: some minutes the first time", flush=True)
     probe = [*pip, "--version"]
-    usable = PYTHON.exists() and not subprocess.call(probe, stdout=subprocess.DEVNULL)
-    if not usable and run(sys.executable, "-m", "venv", VENV):
-        fail(f"could not make {VENV}: delete it and try again")
-    wanted = ["--editable", ".[remote]", NAPARI]
-    if group:
-        wanted += ["--group", group]
+    usable = python.exists() and not subprocess.call(probe, stdout=subprocess.DEVNULL)
+    if not usable and run(sys.executable, "-m", "venv", venv):
+        fail(f"could not make {venv}: delete it and try again")
     # Debian 12 has pip 23; dependency groups came with 25.1. Python compiles what it
     # imports: to compile all that is installed takes as long as the rest.
     install = (*pip, "install", "--no-compile")
     if run(*install, "pip>=25.1") or run(*install, *wanted):
         fail("pip could not install what pyproject.toml asks for: see above")
     stamp.write_text(current)
+    return python
 
 
 @contextlib.contextmanager
@@ -221,7 +221,7 @@ def demo(arguments: list[str]) -> int:
     headless = LINUX and not any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
     if LINUX:
         need_system(headless)
-    need_packages(None)
+    need_packages(*PLUGIN)
     picture = None
     if headless and "--screenshot" not in arguments:
         picture = DEMO / "plate.png"
@@ -247,21 +247,27 @@ def test(arguments: list[str]) -> int:
         arguments += ["-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]
     if LINUX:
         need_system(headless=True)
-    need_packages("test")
+    python = need_packages(*PLUGIN, "--group", "test")
     with environment(LINUX, processes) as env, fast_folder() as folder:
         env |= folder
         env["PYTEST_XDIST_AUTO_NUM_WORKERS"] = str(processes)
         env["NAPARI_ENSURE_PLUGIN_MAIN_THREAD"] = "1"
         # A hundred processes import the package: compiled once.
         env.pop("PYTHONDONTWRITEBYTECODE", None)
-        return run(PYTHON, "-m", "pytest", *arguments, env=env)
+        return run(python, "-m", "pytest", *arguments, env=env)
+
+
+def docs(arguments: list[str]) -> int:
+    """Build the site of the documentation; its code is read, not imported."""
+    python = need_packages("--group", "docs", venv=ROOT / ".venv-docs")
+    return run(python, "-m", "mkdocs", *(arguments or ["build"]))
 
 
 def main() -> int:
     """Do what the command line asks; gives the exit code."""
     if sys.version_info < (3, 11):
         fail(f"needs Python 3.11 or later, this is {sys.version.split()[0]}")
-    commands = {"demo": demo, "test": test}
+    commands = {"demo": demo, "test": test, "docs": docs}
     name, *arguments = sys.argv[1:] or ["--help"]
     if name not in commands:
         print(__doc__)

@@ -9,8 +9,10 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
+import yaml
 
 from napari_ngff import cli
 from napari_ngff.viewer.samples import write_image, write_plate, write_stack
@@ -60,6 +62,53 @@ def test_links_and_pictures_exist(page: str) -> None:
     here = (ROOT / page).parent
     missing = [t for t in targets if "://" not in t and not (here / t).exists()]
     assert missing == []
+
+
+def headings(page: Path) -> set[str]:
+    """Anchors of the headings of a page that repositories and the site agree on."""
+    text = BLOCK.sub("", page.read_text(encoding="utf-8"))
+    found = set()
+    for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE):
+        plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
+        of_repository = re.sub(r"[^\w\s-]", "", plain).replace(" ", "-")
+        ascii_only = plain.encode("ascii", "ignore").decode()
+        of_site = re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", ascii_only).strip())
+        if of_site == of_repository:
+            found.add(of_site)
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_to_headings(page: str) -> None:
+    here = ROOT / page
+    missing = [
+        f"{target}#{anchor}"
+        for target, anchor in re.findall(r"\]\(([^)#\s:]*)#([^)\s]+)\)", PAGES[page])
+        if anchor not in headings(here.parent / target if target else here)
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_addresses_are_whole(page: str) -> None:
+    text = BLOCK.sub("", PAGES[page])
+    addresses = re.findall(r"\]\(([^)\s]*:[^)\s]*)\)", text)
+    parts = [urlsplit(address) for address in addresses]
+    assert [p for p in parts if p.scheme != "https" or "." not in p.netloc] == []
+
+
+def test_the_site_has_the_pages_of_the_first_page_in_its_order() -> None:
+    site = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    first, *parts = site["nav"]
+    assert first == {"Home": "index.md"}
+    in_site = {name: pages for part in parts for name, pages in part.items()}
+    index = PAGES["docs/index.md"]
+    in_index = {
+        name: re.findall(r"\]\(([^)#\s]+\.md)\)", section)
+        for name, section in re.findall(r"^## (.+)\n([^#]+)", index, re.MULTILINE)
+        if name in in_site
+    }
+    assert in_index == in_site
 
 
 def test_every_page_is_reached_from_the_first() -> None:

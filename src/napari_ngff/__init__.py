@@ -1,11 +1,13 @@
 """View and annotate OME-Zarr in napari.
 
+Names are loaded when they are first used: importing this loads neither napari nor Qt.
+
+Examples
+--------
 >>> import napari_ngff
 >>> image = napari_ngff.open("cells.ome.zarr")  # doctest: +SKIP
 >>> image.levels[0].shape  # doctest: +SKIP
 (3, 5, 1024, 1024)
-
-Names are loaded when they are first used: importing this loads neither napari nor Qt.
 """
 
 from __future__ import annotations
