@@ -308,19 +308,12 @@ def planning(data: Path, rounds: int, units: str) -> Values:
     from napari_ngff import open_node
     from napari_ngff.store.convert.conversion_plan import ConversionPlan
     from napari_ngff.store.convert.request import read_request
-    from napari_ngff.store.write.new_hierarchy import put_object
 
     del rounds
     huge = write_planned(data, units)
-    made = data / "planned"
-    subprocess.run(["rm", "-rf", str(made)], check=True)
-
-    def put(key: str, text: bytes) -> None:
-        put_object(str(made), key, [text])
-
     tracemalloc.start()
     start = time.perf_counter()
-    plan = ConversionPlan(open_node(huge), read_request({}), put)
+    plan = ConversionPlan(open_node(huge), read_request({}))
     count = 0
     for task in plan.list_tasks():
         for index in range(task.count):

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import tracemalloc
-from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import numpy as np
@@ -26,7 +25,6 @@ from napari_ngff.store.convert.conversion import are_nested
 from napari_ngff.store.convert.conversion_plan import ConversionPlan
 from napari_ngff.store.convert.request import read_request
 from napari_ngff.store.pyramids.level_reduction import LevelReduction
-from napari_ngff.store.write.new_hierarchy import put_object
 from napari_ngff.testing import write_image, write_plate
 from patience import until
 
@@ -593,7 +591,8 @@ from napari_ngff import convert
 from napari_ngff.store.convert import array_task
 array_task.CODED = 100_000
 def progress(done, total):
-    Path(sys.argv[3]).write_text(str(done))
+    if done:
+        Path(sys.argv[3]).write_text(str(done))
 convert(sys.argv[1], sys.argv[2], codec="gzip:9", progress=progress, resume=True)
 """
 
@@ -617,7 +616,8 @@ def test_a_killed_process_is_continued(sources, tmp_path, monkeypatch) -> None:
     )
     result = convert(sources["0.4"], made, codec="gzip:9", resume=True)
     # Some units were finished by the processes that were killed.
-    assert len(written) < sum(1 for key in files_of(made) if "/c/" in key)
+    chunks = [key for key in files_of(made) if "/c/" in key]
+    assert sum(1 for key in written if "/c/" in key) < len(chunks)
     assert result.units > 20
     assert errors_of(made) == []
     for name in ARRAYS:
@@ -689,10 +689,6 @@ def test_a_cluster_loses_a_worker(tmp_path) -> None:
 # --- plans
 
 
-def put_document(root: str, key: str, data: bytes) -> None:
-    put_object(root, key, [data])
-
-
 def test_memory_of_a_plan_does_not_grow_with_chunks(tmp_path) -> None:
     peaks = []
     for count in (10_000, 1_000_000):
@@ -706,10 +702,7 @@ def test_memory_of_a_plan_does_not_grow_with_chunks(tmp_path) -> None:
         document.write_text(json.dumps(content))
         node = napari_ngff.open_node(source)
         request = read_request({"levels": "0"})
-        folder = tmp_path / "new"
-        folder.mkdir(exist_ok=True)
-        put = partial(put_document, str(folder))
-        plan = ConversionPlan(node, request, put)
+        plan = ConversionPlan(node, request)
         tracemalloc.start()
         try:
             tasks = list(plan.list_tasks())
@@ -722,7 +715,6 @@ def test_memory_of_a_plan_does_not_grow_with_chunks(tmp_path) -> None:
             tracemalloc.stop()
         assert found == count
         assert units == -(-count // 97)
-        shutil.rmtree(folder)
     assert peaks[1] < 1.5 * peaks[0] + 100_000
 
 

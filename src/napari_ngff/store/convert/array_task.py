@@ -1,7 +1,7 @@
 """Lines of a plan, and what their units share in one process.
 
-A line is an array that is converted in blocks, files that are copied, or documents that
-were read.
+A line is an array that is converted in blocks, files that are copied, documents that
+are written, or documents that were read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from napari_ngff.store.pyramids.level_reduction import LevelReduction
 from napari_ngff.store.write.new_hierarchy import target_source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from napari_ngff.store.arrays.chunk_layout import Shape
     from napari_ngff.store.convert.array_document import ArrayRegion
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 
 KEPT, CODED = 64 << 20, 24 << 20
 """Bytes of the voxels of a unit whose chunks are copied, or decoded and encoded."""
+
+
+ANY_BYTES = "latin-1"
+"""Encoding of documents in a plan: also of what is no UTF-8, and stays as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,7 @@ class ArrayTask:
         How a level is made from a finer one of the new hierarchy, whose path is
         `source`: mean, mode or nearest, and voxels per axis; "" for any other.
     stage
-        Tasks of lower stages have to be done before.
+        Tasks of lower stages have to be done before, such as its documents.
     """
 
     source: str
@@ -70,7 +74,7 @@ class ArrayTask:
     itemsize: int
     method: str = ""
     factors: Shape = ()
-    stage: int = 0
+    stage: int = 1
 
     @property
     def grid(self) -> Shape:
@@ -143,7 +147,21 @@ class DocumentTask(_OneUnit):
     keys: tuple[str, ...]
     sums: tuple[int, ...]
 
-    source = target = ""
+
+@dataclass(frozen=True, slots=True)
+class NewDocumentTask(_OneUnit):
+    """Documents that are written; one unit.
+
+    Attributes
+    ----------
+    texts
+        By key; see `ANY_BYTES`.
+    """
+
+    texts: Mapping[str, str]
+
+
+Task = ArrayTask | CopyTask | DocumentTask | NewDocumentTask
 
 
 def choose_block(

@@ -35,7 +35,7 @@ from napari_ngff.store.sources.server_logins import (
     find_login,
     set_login,
 )
-from napari_ngff.store.write.new_hierarchy import SINGLE, is_bucket, put_object
+from napari_ngff.store.write.new_hierarchy import SINGLE, is_bucket
 from napari_ngff.store.write.partial_folder import PartialFolder, Unfinished, UnitRecord
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def convert_hierarchy(
     skips = options.get("unreadable") == "skip"
     settings = {
         # Changed with the lines of plans: those of older versions are not continued.
-        "plan": 3,
+        "plan": 4,
         "source": str(node),
         "request": asdict(request),
         "skips": skips,
@@ -216,7 +216,6 @@ def convert_hierarchy(
     with folder, sharing_sources():
         problems, notes = run.plan()
         try:
-            folder.put_drafts()
             result = run.finish(problems)
             return replace(result, notes=notes)
         except BaseException as error:
@@ -327,11 +326,7 @@ class ConversionRun:
         folder = self.folder
         if folder.continues:
             return [], ()
-        plan = ConversionPlan(
-            self.node,
-            self.request,
-            lambda key, data: put_object(folder.drafts, key, (data,)),
-        )
+        plan = ConversionPlan(self.node, self.request)
 
         def dump_tasks() -> Iterator[JSON]:
             for number, task in enumerate(plan.list_tasks()):

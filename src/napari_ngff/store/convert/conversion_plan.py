@@ -1,8 +1,8 @@
 """Plans a conversion from metadata alone, group by group.
 
-Documents of groups and arrays are written at once, those of the root are kept until the
-end. Each array, and each few hundred unknown objects, is one line of the plan; units
-are counted out of the lines when they run. So memory does not grow with their number.
+Nothing is written. Each array, and each few hundred documents or unknown objects, is
+one line of the plan; units are counted out of the lines when they run. So memory does
+not grow with their number.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import itertools
 import math
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from typing_extensions import override
 
@@ -37,9 +37,12 @@ from napari_ngff.store.convert.array_document import (
     read_documents,
 )
 from napari_ngff.store.convert.array_task import (
+    ANY_BYTES,
     ArrayTask,
     CopyTask,
     DocumentTask,
+    NewDocumentTask,
+    Task,
     choose_block,
 )
 from napari_ngff.store.convert.image_plan import (
@@ -67,7 +70,9 @@ TABLES = "tables"
 """Group of tables, and key of the list in it, of ngio and Fractal."""
 
 AT_ONCE = 256
-"""Unknown objects of one unit."""
+"""Documents, or unknown objects, of one unit."""
+
+Value = TypeVar("Value")
 
 
 class DocumentLog(WrappedStore):
@@ -103,14 +108,13 @@ class ConversionPlan:
         The group that becomes the root.
     request
         What is asked for.
-    put
-        Gets the key and the text of each document of the new hierarchy, but those of
-        its root.
 
     Attributes
     ----------
     root
         Documents of the new root, by name.
+    documents
+        Other new documents that are not in a line yet, by key.
     problems
         What could not be converted, a text each.
     beyond
@@ -123,14 +127,14 @@ class ConversionPlan:
 
     node: Node
     request: ConversionRequest
-    put: Callable[[str, bytes], None]
     root: dict[str, bytes] = field(default_factory=dict)
+    documents: dict[str, bytes] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     beyond: list[str] = field(default_factory=list)
     axes: set[str] = field(default_factory=set)
     has_plate: bool = False
 
-    def list_tasks(self) -> Iterator[ArrayTask | CopyTask | DocumentTask]:
+    def list_tasks(self) -> Iterator[Task]:
         """Yield what is to be done, in the order of the groups, and what was read.
 
         Raises
@@ -146,13 +150,20 @@ class ConversionPlan:
             self.node = replace(self.node, location=where)
         for task in self._visit_group(self.node, "", None, self.request):
             yield task
-            if len(log.sums) >= AT_ONCE:
-                yield _note_documents(log)
-        while log.sums:
-            yield _note_documents(log)
+            yield from self._list_documents(log, AT_ONCE)
+        yield from self._list_documents(log, 1)
         self._require_axes()
         if self.request.wells is not None and not self.has_plate:
             raise OptionError(f"{self.node} is not a plate, and has no wells.", "wells")
+
+    def _list_documents(self, log: DocumentLog, least: int) -> Iterator[Task]:
+        """List documents that were read, and those to be written, if there are many."""
+        while len(log.sums) >= least:
+            noted = _take_some(log.sums)
+            yield DocumentTask(tuple(noted), tuple(noted.values()))
+        while len(self.documents) >= least:
+            made = _take_some(self.documents)
+            yield NewDocumentTask({k: v.decode(ANY_BYTES) for k, v in made.items()})
 
     def _require_axes(self) -> None:
         for option in ("chunks", "shards"):
@@ -323,8 +334,10 @@ class ConversionPlan:
         if not path:
             self.root = documents
             return
-        for name, data in documents.items():
-            self.put(join_key(path, name), data)
+        self._put_documents(path, documents)
+
+    def _put_documents(self, path: str, documents: Mapping[str, bytes]) -> None:
+        self.documents |= {join_key(path, k): data for k, data in documents.items()}
 
     # --- images
 
@@ -356,8 +369,7 @@ class ConversionPlan:
             return list(self._copy_below(Location(source, array.path), path))
         updates = node.metadata.version != version
         converted = convert_array(documents, level, self.request, updates=updates)
-        for name, data in converted.documents.items():
-            self.put(join_key(path, name), data)
+        self._put_documents(path, converted.documents)
         raw = converted.documents[ARRAY_DOCUMENT[version.zarr_format]]
         new = make_array(source, path, version.zarr_format, raw)
         copies = converted.keeps_chunks or converted.joins_chunks
@@ -378,7 +390,7 @@ class ConversionPlan:
             size,
             level.method,
             level.factors,
-            level.stage,
+            1 + level.stage,
         )
         return [task] if math.prod(new.shape) else []
 
@@ -462,9 +474,9 @@ class ConversionPlan:
 
 def read_table(node: Node, name: str, version: str) -> dict[str, bytes]:
     """Read a table of an image as a conversion writes it: path -> content."""
-    files: dict[str, bytes] = {}
     request = ConversionRequest(Version(version))
-    plan = ConversionPlan(node, request, files.__setitem__)
+    plan = ConversionPlan(node, request)
+    files = plan.documents
     table, path = node.child(join_key(TABLES, name)), join_key(TABLES, name)
     tasks = plan._copy_below(table.location, path)
     differs = request.version.zarr_format != node.zarr_format
@@ -486,10 +498,8 @@ def _copy_files(source: str, target: str, names: Iterator[str]) -> Iterator[Copy
         yield CopyTask(source, target, batch)
 
 
-def _note_documents(log: DocumentLog) -> DocumentTask:
-    count = min(AT_ONCE, len(log.sums))
-    noted = [log.sums.popitem() for _ in range(count)]
-    return DocumentTask(tuple(k for k, _ in noted), tuple(n for _, n in noted))
+def _take_some(waiting: dict[str, Value]) -> dict[str, Value]:
+    return dict(waiting.popitem() for _ in range(min(AT_ONCE, len(waiting))))
 
 
 def _list_objects(where: Location, below: str) -> Iterator[str]:
@@ -551,8 +561,10 @@ def _edit_group(raw: bytes, name: str, attributes: JSON) -> bytes:
     return raw if changed == document else dump_like(raw.decode(), changed).encode()
 
 
-def read_task(line: JSON) -> ArrayTask | CopyTask | DocumentTask:
+def read_task(line: JSON) -> Task:
     """Read a line of a plan."""
+    if "texts" in line:
+        return NewDocumentTask(line["texts"])
     if "sums" in line:
         return DocumentTask(tuple(line["keys"]), tuple(line["sums"]))
     if "names" in line:

@@ -2,7 +2,7 @@
 
 A unit knows addresses, paths and indices only, so that it can be sent to another
 process. It reads its source and writes its target itself, and returns a record: what
-it wrote, by number, size and checksum, and in which state its source was.
+it wrote, by number and size, and in which state its source was.
 """
 
 from __future__ import annotations
@@ -36,10 +36,13 @@ from napari_ngff.store.arrays.boxes import (
 from napari_ngff.store.arrays.encoding import ChunkJoiner
 from napari_ngff.store.convert import array_task
 from napari_ngff.store.convert.array_task import (
+    ANY_BYTES,
     ArrayTask,
     CopyTask,
     DocumentTask,
+    NewDocumentTask,
     OpenedTask,
+    Task,
     grow_block,
     open_task,
     shared_sources,
@@ -50,13 +53,12 @@ from napari_ngff.store.write.new_hierarchy import (
     copy_by_server,
     flush_objects,
     put_object,
-    sum_revision,
     target_source,
 )
 from napari_ngff.store.write.partial_folder import UnitRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from napari_ngff.store.arrays.chunk_layout import Shape
     from napari_ngff.store.sources.blob import Revision
@@ -64,9 +66,6 @@ if TYPE_CHECKING:
 
 LARGE = 16 << 20
 """Bytes of an object that is copied in parts."""
-
-NUMBERS = struct.Struct("<QQ")
-"""Size and checksum of an object."""
 
 REVISION = struct.Struct("<QqQ")
 """Size, time and file of a revision."""
@@ -103,7 +102,7 @@ class WorkUnit:
     number: int
     source: Store
     target: str
-    task: ArrayTask | CopyTask | DocumentTask
+    task: Task
     index: int
     done: UnitRecord | None = None
     skips: bool = False
@@ -126,45 +125,41 @@ def _open_task(unit: WorkUnit) -> OpenedTask:
 
 @dataclass(slots=True)
 class _Written:
-    """Objects that a unit has written: key -> size and checksum."""
+    """Objects that a unit has written: key -> size."""
 
     unit: WorkUnit
-    objects: dict[str, tuple[int, int]]
+    objects: dict[str, int]
     problems: list[str]
     states: array[int]
 
     def put(self, key: str, parts: Iterable[bytes]) -> None:
-        size = crc = 0
+        size = 0
 
         def counted() -> Iterator[bytes]:
-            nonlocal size, crc
+            nonlocal size
             for part in parts:
-                size, crc = size + len(part), zlib.crc32(part, crc)
+                size += len(part)
                 yield part
 
         put_object(self.unit.target, key, counted())
-        self.objects[key] = size, crc
+        self.objects[key] = size
 
     def copy_in_bucket(self, source_key: str, key: str) -> bool:
         """Let a server copy an object; False where it has to be read and written."""
         unit = self.unit
         copied = copy_by_server(unit.source, source_key, unit.target, key)
         if copied:
-            found = sum_revision(unit.target, key)
+            found = target_source(unit.target).ask_revision(key)
             if found is None:
                 return False
-            self.objects[key] = found
+            self.objects[key] = found.size
         return copied is not None
 
     def record(self) -> UnitRecord:
         """Return what is noted of the unit."""
-        crc = 0
-        for key in sorted(self.objects):
-            crc = zlib.crc32(NUMBERS.pack(*self.objects[key]), crc)
         return UnitRecord(
             len(self.objects),
-            sum(size for size, _ in self.objects.values()),
-            crc,
+            sum(self.objects.values()),
             zlib.crc32(self.states.tobytes()),
             tuple(self.problems),
             self.states.tobytes(),
@@ -188,13 +183,12 @@ def run_unit(unit: WorkUnit) -> UnitRecord:
     written = _Written(unit, {}, [], _note_states(unit))
     if unit.looks or isinstance(unit.task, DocumentTask):
         return written.record()
-    if unit.done is not None:
-        if written.record().seen == unit.done.seen and _is_intact(
-            unit, unit.done, written
-        ):
-            return unit.done
-        written.objects.clear()
-    if isinstance(unit.task, CopyTask):
+    done = unit.done
+    if done and done.seen == written.record().seen and _is_intact(unit, done):
+        return done
+    if isinstance(unit.task, NewDocumentTask):
+        _put_documents(unit.task, written)
+    elif isinstance(unit.task, CopyTask):
         _copy_objects(unit, unit.task.pairs, written)
     else:
         opened = _open_task(unit)
@@ -261,7 +255,7 @@ def source_keys(unit: WorkUnit) -> Iterator[str]:
         yield from task.keys
     elif isinstance(task, CopyTask):
         yield from (source for source, _ in task.pairs)
-    else:
+    elif isinstance(task, ArrayTask):
         opened = _open_task(unit)
         box = task.unit_box(unit.index)
         stored = opened.source.shards or opened.source.chunks
@@ -269,38 +263,31 @@ def source_keys(unit: WorkUnit) -> Iterator[str]:
             yield from map(opened.source_key, cells_in(moved, stored))
 
 
-def _is_intact(unit: WorkUnit, done: UnitRecord, written: _Written) -> bool:
-    """Compare what is in the target with the note of an earlier run."""
-    target = target_source(unit.target)
-    if isinstance(unit.task, CopyTask):
+def _is_intact(unit: WorkUnit, done: UnitRecord) -> bool:
+    """Compare the sizes of what is in the target with the note of an earlier run.
+
+    What is noted was on the disk before.
+    """
+    if isinstance(unit.task, NewDocumentTask):
+        keys = list(unit.task.texts)
+    elif isinstance(unit.task, CopyTask):
         keys = [target for _, target in unit.task.pairs]
     else:
         opened = _open_task(unit)
         cells = cells_in(opened.task.unit_box(unit.index), opened.unit)
         keys = [opened.key_of(cell) for cell in cells]
-    sums: list[Callable[[str], tuple[int, int] | None]] = [partial(_sum_object, target)]
-    if target.traits.is_remote:
-        # The bytes of what a server has copied itself are not known.
-        sums.insert(0, partial(sum_revision, unit.target))
-    for sum_object in sums:
-        found = {key: sum_object(key) for key in keys}
-        written.objects = {k: note for k, note in found.items() if note is not None}
-        now = written.record()
-        if (now.objects, now.nbytes, now.crc) == (done.objects, done.nbytes, done.crc):
-            return True
-    return False
+    target = target_source(unit.target)
+    found = call_at_once(target, [partial(target.ask_revision, key) for key in keys])
+    sizes = [revision.size for revision in found if revision is not None]
+    return (len(sizes), sum(sizes)) == (done.objects, done.nbytes)
 
 
-def _sum_object(target: Store, key: str) -> tuple[int, int] | None:
-    """Return size and checksum of an object; None where there is none."""
-    revision = target.find_revision(key)
-    if revision is None:
-        data = target.get(key)  # a bucket states no revisions
-        return None if data is None else (len(data), zlib.crc32(data))
-    size = crc = 0
-    for part in _read_parts(target, key, revision.size):
-        size, crc = size + len(part), zlib.crc32(part, crc)
-    return size, crc
+def _put_documents(task: NewDocumentTask, written: _Written) -> None:
+    calls = [
+        partial(written.put, key, (text.encode(ANY_BYTES),))
+        for key, text in task.texts.items()
+    ]
+    call_at_once(target_source(written.unit.target), calls)
 
 
 def _copy_objects(

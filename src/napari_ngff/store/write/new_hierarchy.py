@@ -7,7 +7,6 @@ the same object as the one that does its work again.
 from __future__ import annotations
 
 import os
-import zlib
 from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -235,17 +234,6 @@ def copy_by_server(source: Store, key: str, root: str, new_key: str) -> bool | N
 
 _uncopied: set[tuple[str, str]] = set()
 """Addresses between which the server does not copy."""
-
-
-def sum_revision(root: str, key: str) -> tuple[int, int] | None:
-    """Return size and a checksum of the ETag of an object that a server has copied.
-
-    None where there is no such object.
-    """
-    revision = open_bucket(root).ask_revision(key)
-    if revision is None:
-        return None
-    return revision.size, zlib.crc32(revision.tag.encode())
 
 
 def refused_writing(address: str, root: str) -> LoginNeededError:

@@ -6,9 +6,8 @@ the documents of the root; ``units``, one record of fixed size for each finished
 and ``states``, four bytes for each object that was read. A locked file shows that a
 process works on it. In the end `new` is renamed.
 
-Of a target in a bucket, the folder is among the data of this program. `new` has the
-documents until the plan is whole: of what is refused nothing is in the bucket. Then all
-objects are in their place, again without the documents of the root.
+Of a target in a bucket, the folder is among the data of this program, and all objects
+are in their place, again without the documents of the root.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ from napari_ngff.errors import ConflictError, UnsupportedError, name_errors
 from napari_ngff.store.data_folder import data_folder
 from napari_ngff.store.limits import NODE_DOCUMENTS, parse_json
 from napari_ngff.store.sources.folder_store import FolderTransaction
-from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.file_lock import hold_if_possible, is_held
 from napari_ngff.store.write.fsync import flush_file
 from napari_ngff.store.write.new_hierarchy import (
@@ -50,12 +48,9 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import JSON
 
-RECORD = struct.Struct("<IIIIQQI")
-"""Number of objects and one, checksums of these and of the source's state, number of
-problems, size in bytes, and first byte and length of the states of what was read."""
-
-PUTS = 16
-"""Documents that are put into a bucket at once."""
+RECORD = struct.Struct("<IIIQQI")
+"""Number of objects and one, checksum of the source's state, number of problems, size
+in bytes, and first byte and length of the states of what was read."""
 
 LOCK, PLAN, ROOT, UNITS, STATES, SETTINGS = (
     "lock",
@@ -73,8 +68,8 @@ class UnitRecord:
 
     Attributes
     ----------
-    objects, nbytes, crc
-        Number and size of the objects, and a checksum of all.
+    objects, nbytes
+        Number and size of the objects.
     seen
         Checksum of the revisions of what was read.
     problems
@@ -85,7 +80,6 @@ class UnitRecord:
 
     objects: int
     nbytes: int
-    crc: int
     seen: int
     problems: tuple[str, ...] = ()
     states: bytes = b""
@@ -130,8 +124,6 @@ class PartialFolder:
     ----------
     path, root
         The folder, and that of the new hierarchy in it.
-    drafts
-        Where the plan writes documents: `root`, or a folder of this computer.
     token
         A text that no other run has.
     continues
@@ -163,7 +155,6 @@ class PartialFolder:
             self.target = Path(os.path.realpath(target))
             self.path = str(self.target.with_name(f".{self.target.name}.partial"))
             self.root = f"{self.path}/new"
-        self.drafts = f"{self.path}/new"
         self.token = new_token()
         self.continues = False
         # As they are once they are read.
@@ -294,20 +285,6 @@ class PartialFolder:
         """Keep the documents of the root until the end."""
         self._write_json(ROOT, {name: data.decode() for name, data in root.items()})
 
-    def put_drafts(self) -> None:
-        """Put the documents of a plan that is finished into the bucket, once."""
-        folder = Path(self.drafts)
-        if self.root == self.drafts or not folder.is_dir():
-            return
-        paths = [path for path in folder.rglob("*") if path.is_file()]
-
-        def put_draft(path: Path) -> None:
-            key = path.relative_to(folder).as_posix()
-            put_object(self.root, key, (path.read_bytes(),))
-
-        share_work(iter(paths), put_draft, len(paths), PUTS)
-        shutil.rmtree(folder)
-
     def forget_plan(self) -> None:
         """Let the next run begin again: what the plan was made from has changed."""
         with suppress(FileNotFoundError):
@@ -341,7 +318,6 @@ class PartialFolder:
                 file.write(record.states)
         data = RECORD.pack(
             record.objects + 1,
-            record.crc,
             record.seen,
             len(record.problems),
             record.nbytes,
@@ -379,10 +355,10 @@ class PartialFolder:
         data = self._read_record(number)
         if len(data) < RECORD.size:
             return None
-        objects, crc, seen, problems, nbytes, *_ = RECORD.unpack(data)
+        objects, seen, problems, nbytes, *_ = RECORD.unpack(data)
         if not objects or problems:
             return None
-        return UnitRecord(objects - 1, nbytes, crc, seen)
+        return UnitRecord(objects - 1, nbytes, seen)
 
     # --- the end
 
