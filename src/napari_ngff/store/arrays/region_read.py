@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING, Any, TypeVar
+from operator import getitem
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,26 +18,13 @@ from napari_ngff.store.lru_cache import ENTRY, ByteCache
 from napari_ngff.store.threads import LOCAL_CONCURRENCY, share_work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 
     from napari_ngff.store.arrays.stored_objects import ArrayObjects, ShardChunks
     from napari_ngff.store.sources.blob import Revision
 
-Array = npt.NDArray[Any]
-
-cache: ByteCache[Array] = ByteCache(256 * 2**20)
+cache: ByteCache[npt.NDArray[Any]] = ByteCache(256 * 2**20)
 """Decoded chunks of all arrays of the process; set ``cache.limit`` in bytes."""
-
-
-CellSpan = tuple[int, slice, slice]
-"""Common part of a box and a cell on one axis: position of the cell, and the part as
-slices of the cell and of the box."""
-
-CacheKey = tuple[int, Shape, "Revision | None"]
-"""Token of the array, position of a chunk, and the revision of the shard that holds
-it."""
-
-Item = TypeVar("Item")
 
 ATTEMPTS = 5
 """Attempts to read a chunk of a shard that is replaced again and again."""
@@ -77,7 +65,7 @@ class RegionRead:
         box: Box,
         strict: bool,
         keep: bool = True,
-        out: Array | None = None,
+        out: npt.NDArray[Any] | None = None,
         stops: Callable[[], bool] | None = None,
     ) -> None:
         self._stops = stops
@@ -109,14 +97,14 @@ class RegionRead:
             # All indexes before the first chunk: a chunk can be found only by the index
             # of its shard.
             self._open_shards(cell_ranges(self.box, self.layout.shards))
-        self._share_positions(self._axes, self._read_chunk)
+        self._share_cells(self._axes, self._read_chunk)
         if self._missing:
             # A missing chunk is usual and means fill values. Only one question per read
             # then distinguishes a sparse array from a deleted one.
             self._check_array()
 
-    def _share_positions(
-        self, axes: Sequence[Sequence[Item]], step: Callable[[tuple[Item, ...]], None]
+    def _share_cells(
+        self, axes: Sequence[Collection[int]], step: Callable[[Shape], None]
     ) -> None:
         count = math.prod(map(len, axes))
         # A single chunk is read in the calling thread: a helper would only add its
@@ -127,22 +115,20 @@ class RegionRead:
             concurrency = 1
         share_work(self._until_failure(axes), step, count, concurrency)
 
-    def _until_failure(
-        self, axes: Sequence[Sequence[Item]]
-    ) -> Iterator[tuple[Item, ...]]:
-        for position in itertools.product(*axes):
+    def _until_failure(self, axes: Sequence[Collection[int]]) -> Iterator[Shape]:
+        for cell in itertools.product(*axes):
             # Asked before each chunk, so helpers stop soon after the first failure of a
             # strict read.
             if self.strict and self.failures:
                 return
             if self._stops is not None and self._stops():
                 return
-            yield position
+            yield cell
 
     def _open_shards(self, grid: Sequence[range]) -> None:
         # A local index is read faster than a thread wakes up.
         if self.objects.source.traits.is_remote:
-            self._share_positions(grid, self._open_shard)
+            self._share_cells(grid, self._open_shard)
             return
         for shard in self._until_failure(grid):
             self._open_shard(shard)
@@ -158,8 +144,7 @@ class RegionRead:
             self._add_failure(key, error, shard, self.layout.shards)
         self._shards[shard] = chunks
 
-    def _read_chunk(self, spans: tuple[CellSpan, ...]) -> None:
-        cell, inside, target = split_spans(spans)
+    def _read_chunk(self, cell: Shape) -> None:
         index = self.layout.index
         shard = None if index is None else shard_of(cell, index.grid)
         key = self._cache_key(cell, shard)
@@ -168,10 +153,12 @@ class RegionRead:
             chunk = self._load_chunk(cell, shard, key)
         else:
             self._note_read(cell)
+        spans = map(getitem, self._axes, cell)
+        inside, target = zip(*spans, strict=True) if cell else ((), ())
         # Without a lock: the parts of `out` that chunks fill do not overlap.
         self.out[target] = self.layout.fill_value if chunk is None else chunk[inside]
 
-    def _cache_key(self, cell: Shape, shard: Shape | None) -> CacheKey:
+    def _cache_key(self, cell: Shape, shard: Shape | None) -> Hashable:
         """Name a chunk, and the revision of the shard that holds it.
 
         An object of one chunk is read as a whole and needs no revision here; so the
@@ -182,11 +169,11 @@ class RegionRead:
 
     # In threads: failures are collected, not raised, so that the other chunks are read.
     def _load_chunk(
-        self, cell: Shape, shard: Shape | None, key: CacheKey
-    ) -> Array | None:
+        self, cell: Shape, shard: Shape | None, key: Hashable
+    ) -> npt.NDArray[Any] | None:
         """Read, decode and keep a chunk; None where it is missing or broken."""
         reader, layout = self.objects.reader, self.layout
-        chunk: Array | None
+        chunk: npt.NDArray[Any] | None
         try:
             if reader is not None:
                 chunk = reader(box_of(cell, layout.chunks, layout.shape))
@@ -203,8 +190,8 @@ class RegionRead:
             return None
 
     def _decode_stored(
-        self, cell: Shape, shard: Shape | None, key: CacheKey
-    ) -> tuple[Array | None, CacheKey]:
+        self, cell: Shape, shard: Shape | None, key: Hashable
+    ) -> tuple[npt.NDArray[Any] | None, Hashable]:
         """Decode the bytes of a chunk; return it, and what it is named now."""
         index = self.layout.index
         if index is None or shard is None:
@@ -285,7 +272,7 @@ class RegionRead:
         return box_of(cell, lengths or self.layout.chunks, self.layout.shape)
 
 
-def cached_chunk(objects: ArrayObjects, cell: Shape) -> Array | None:
+def cached_chunk(objects: ArrayObjects, cell: Shape) -> npt.NDArray[Any] | None:
     """Return a decoded chunk of a server, if it is in memory."""
     index = objects.layout.index
     # An archive on a server knows the revisions of shards, without asking it.
@@ -298,20 +285,17 @@ def shard_of(cell: Shape, grid: Shape) -> Shape:
     return tuple(c // n for c, n in zip(cell, grid, strict=True))
 
 
-def cell_spans(box: Box, lengths: Shape) -> list[list[CellSpan]]:
-    """List the common parts of a box and the cells of a grid, per axis."""
-    axes: list[list[CellSpan]] = []
+def cell_spans(box: Box, lengths: Shape) -> list[dict[int, tuple[slice, slice]]]:
+    """Return per axis the common parts of a box and each cell of a grid that it meets.
+
+    Position of the cell -> the part as slices of the cell and of the box.
+    """
+    axes: list[dict[int, tuple[slice, slice]]] = []
     for (start, stop), n in zip(box, lengths, strict=True):
-        axis: list[CellSpan] = []
+        axis: dict[int, tuple[slice, slice]] = {}
         for origin in range(start // n * n, stop, n):
             low, high = max(start, origin), min(stop, origin + n)
             inside = slice(low - origin, high - origin)
-            axis.append((origin // n, inside, slice(low - start, high - start)))
+            axis[origin // n] = inside, slice(low - start, high - start)
         axes.append(axis)
     return axes
-
-
-def split_spans(spans: tuple[CellSpan, ...]) -> tuple[Any, Any, Any]:
-    """Split parts of all axes into the cell, slices of it, and slices of the box."""
-    cell, inside, target = zip(*spans, strict=True) if spans else ((), (), ())
-    return cell, inside, target

@@ -6,9 +6,6 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
 from napari_ngff.errors import ChunkError, CorruptDataError
 from napari_ngff.store.arrays.parse_array import IndirectError, parse_array
 from napari_ngff.store.limits import ARRAY_DOCUMENT, check_index
@@ -17,6 +14,9 @@ from napari_ngff.store.lru_cache import ByteCache
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import numpy as np
+    import numpy.typing as npt
+
     from napari_ngff.store.arrays.boxes import Box
     from napari_ngff.store.arrays.chunk_layout import ArrayLayout, Shape
     from napari_ngff.store.sources.blob import Blob, Revision
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
 LARGE = 64 << 20
 """Bytes up to which any object is read, whatever size its chunk should have."""
-
-Index = npt.NDArray[np.uint64]
-"""Offset and length in bytes of each chunk of a shard, shape ``(*grid, 2)``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,14 +35,14 @@ class ShardChunks:
     revision
         Of the shard; None where its source does not know.
     index
-        Offsets and lengths.
+        Offset and length in bytes of each chunk, shape ``(*grid, 2)``.
     tag
         The ETag that the shard had on its server when `index` was read; "" where that
         is unknown.
     """
 
     revision: Revision | None
-    index: Index
+    index: npt.NDArray[np.uint64]
     tag: str = ""
 
 
