@@ -94,6 +94,14 @@ def while_alive(method: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def call_soon(method: Callable[[], Any], pause: int = 0) -> None:
+    """Call a method of a widget so many milliseconds later, if that is there then.
+
+    PySide6 calls what `QTimer.singleShot` got even if Qt has deleted the widget.
+    """
+    QTimer.singleShot(pause, while_alive(method))
+
+
 def make_timer(parent: QObject, pause: int, method: Callable[[], Any]) -> QTimer:
     """Make a timer that calls a method once, so many milliseconds after a start."""
     timer = QTimer(parent)

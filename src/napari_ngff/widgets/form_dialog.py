@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from qtpy.compat import isalive
-from qtpy.QtCore import QEvent, QObject, Qt, QTimer
+from qtpy.QtCore import QEvent, QObject, Qt
 from qtpy.QtWidgets import QDialog, QPushButton, QVBoxLayout, QWidget
 
 from napari_ngff.viewer.private.napari_window import qt_window_of
-from napari_ngff.widgets.connections import fill_layout
+from napari_ngff.widgets.connections import call_soon, fill_layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +76,7 @@ class FormDialog(QDialog):
         """Follow the height of the form when rows of it are shown or hidden."""
         if event is not None and event.type() == QEvent.Type.LayoutRequest:
             # The layout handles the same event after this filter.
-            QTimer.singleShot(0, self._fit_height)
+            call_soon(self._fit_height)
         return False
 
     def _fit_height(self) -> None:

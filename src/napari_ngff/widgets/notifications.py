@@ -6,12 +6,12 @@ from functools import partial
 from typing import Any
 
 from qtpy.compat import isalive
-from qtpy.QtCore import QEvent, QObject, QThread, QTimer
+from qtpy.QtCore import QEvent, QObject, QThread
 from qtpy.QtWidgets import QApplication, QDialog, QMainWindow
 
 from napari_ngff.viewer.private.napari_window import qt_window_of
 from napari_ngff.viewer.services.window import Window, show_notification
-from napari_ngff.widgets.connections import EventWatcher
+from napari_ngff.widgets.connections import EventWatcher, call_soon
 from napari_ngff.widgets.workers import has_application_ended
 
 SETTLED = 500
@@ -63,7 +63,7 @@ class LaterNotice(EventWatcher):
         if event.type() == QEvent.Type.Show:
             # A window is also shown when it was minimised.
             watched.removeEventFilter(self)
-            QTimer.singleShot(SETTLED, self._show_notice)
+            call_soon(self._show_notice, SETTLED)
         return False
 
     def _show_notice(self) -> None:

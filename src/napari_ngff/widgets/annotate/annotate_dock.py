@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from qtpy.QtCore import QSignalBlocker, Qt, QTimer, QUrl, Signal  # type: ignore[attr-defined]
+from qtpy.QtCore import QSignalBlocker, Qt, QUrl, Signal  # type: ignore[attr-defined]
 from qtpy.QtGui import QDesktopServices
 from qtpy.QtWidgets import (
     QComboBox,
@@ -39,6 +39,7 @@ from napari_ngff.widgets.canvas_keys import leave_space_key
 from napari_ngff.widgets.connections import (
     NO_LABELS,
     Connections,
+    call_soon,
     choice_box,
     connect_while_alive,
     enable_if,
@@ -394,7 +395,7 @@ class AnnotateDock(QWidget):
 
     def _on_data(self, event: Any = None) -> None:
         # The layer shows labels of another field, and gets their saver only after this.
-        QTimer.singleShot(0, self._show_place)
+        call_soon(self._show_place)
 
     def _show_place(self, _: Any = None) -> None:
         """Show the file of the labels, which changes with the field and the save."""

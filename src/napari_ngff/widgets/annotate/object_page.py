@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from qtpy.QtCore import QEvent, QObject, QSignalBlocker, Qt, QTimer, Signal  # type: ignore[attr-defined]
+from qtpy.QtCore import QEvent, QObject, QSignalBlocker, Qt, Signal  # type: ignore[attr-defined]
 from qtpy.QtGui import QKeyEvent
 from qtpy.QtWidgets import (
     QAbstractButton,
@@ -35,6 +35,7 @@ from napari_ngff.widgets.connections import (
     NO_LABELS,
     Connections,
     WidgetTasks,
+    call_soon,
     enable_if,
     fill_layout,
     filled_row,
@@ -296,7 +297,7 @@ class ObjectPage(QWidget):
         self._choose_object(0)
         # The layer gets the label in hand right after this, which may be none here.
         self._is_swapped = True
-        QTimer.singleShot(0, self._end_swap)
+        call_soon(self._end_swap)
 
     def _end_swap(self) -> None:
         self._is_swapped = False

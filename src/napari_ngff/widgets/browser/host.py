@@ -11,7 +11,7 @@ from qtpy.QtWidgets import QApplication
 from napari_ngff.viewer.browsing.camera import MARGIN, OVERVIEW_MARGIN, is_fitted
 from napari_ngff.viewer.services.window import Window
 from napari_ngff.viewer.session import session_of
-from napari_ngff.widgets.connections import connect_while_alive
+from napari_ngff.widgets.connections import call_soon, connect_while_alive
 from napari_ngff.widgets.docking import BROWSER, find_dock, show_dock
 from napari_ngff.widgets.form_dialog import is_window_open
 
@@ -43,12 +43,12 @@ class ViewRefitting(QObject):
         super().__init__(dock)
         self._viewer = viewer
         connect_while_alive(viewer.canvas.events.size, self, self._on_resized)
-        QTimer.singleShot(0, self._fit_view)
+        call_soon(self._fit_view)
         QTimer.singleShot(SETTLING, self.deleteLater)
 
     def _on_resized(self) -> None:
         # Later: the camera gets the new size only after this signal.
-        QTimer.singleShot(0, self._fit_view)
+        call_soon(self._fit_view)
 
     def _fit_view(self) -> None:
         if is_window_open(self._viewer) and is_fitted(self._viewer):

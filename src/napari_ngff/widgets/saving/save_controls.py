@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import (
     QCheckBox,
     QComboBox,
@@ -26,6 +25,7 @@ from napari_ngff.viewer.session import session_of, viewer_of
 from napari_ngff.widgets.canvas_keys import leave_space_key
 from napari_ngff.widgets.connections import (
     Connections,
+    call_soon,
     connect_while_alive,
     fill_layout,
     make_buttons,
@@ -118,7 +118,7 @@ class SaveControls(QWidget):
 
     def _show_state_soon(self, event: Any = None) -> None:
         # A stroke is about to end; or the saver of another field's labels comes next.
-        QTimer.singleShot(0, self.showState)
+        call_soon(self.showState)
 
     def _on_save(self) -> None:
         classes = find_unsaved_classes(self._owner, self._layer)
