@@ -224,6 +224,7 @@ def test_a_segmentation_is_corrected_in_one_step(viewer, plate):
     nuclei = desk.labels("nuclei")
     viewer.layers.selection.active = nuclei
     nuclei.mode = "paint"
+    until(lambda: dock.round.begin.isEnabled())
     QTest.mouseClick(dock.round.begin, LEFT)
     until(lambda: dock.round.annotation and dock.round.annotation.fields)
     assert dock.round.annotation.name == "nuclei"

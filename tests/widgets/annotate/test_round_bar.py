@@ -123,6 +123,7 @@ def test_the_brush_stays_in_hand_when_a_round_begins(viewer, tmp_path):
     layer = viewer.add_layer(new_labels(viewer.layers[0], "mitosis"))
     viewer.layers.selection.active = layer
     layer.mode = "paint"
+    until(lambda: dock.round.begin.isEnabled())
     QTest.mouseClick(dock.round.begin, LEFT)
     until(lambda: dock.round.annotation is not None and dock.round.annotation.fields)
     pump()
