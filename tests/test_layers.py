@@ -411,6 +411,23 @@ def test_no_module_imports_itself_by_others() -> None:
     assert circles(graph(TEXTS)) == []
 
 
+def test_what_reads_and_writes_bytes_knows_no_groups() -> None:
+    """Within the store: bytes and arrays are below groups, and these below the rest."""
+    store = "napari_ngff.store"
+    lower = tuple(f"{store}.{name}" for name in ("sources", "write", "arrays"))
+    higher = tuple(
+        f"{store}.{name}" for name in ("hierarchy", "pyramids", "check", "convert")
+    )
+    upwards = {
+        (own, name)
+        for own, names in graph(TEXTS).items()
+        if within(own, lower)
+        for name in names
+        if within(name, higher)
+    }
+    assert upwards == set()
+
+
 def test_circle_is_seen() -> None:
     texts = {
         "a": "from b import f",

@@ -10,7 +10,7 @@ themselves use these; nothing else gets an address that was not made public here
 from __future__ import annotations
 
 import re
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, urlsplit
 
 MARK = "://"
 
@@ -23,6 +23,14 @@ HOST = re.compile(r"(?:\[[^\]]*\]|[^:]*)(?::\d*)?")
 """A host with its port."""
 
 QUERY = re.compile(r"[?#].*", re.DOTALL)
+
+
+def is_url(where: object) -> bool:
+    """Return whether this is a remote address; a ``file:`` address is a path."""
+    # "C:\\..." has no "//": a drive of Windows is no scheme.
+    if not isinstance(where, str) or MARK not in where:
+        return False
+    return urlsplit(where).scheme.lower() not in ("", "file")
 
 
 def public_address(where: str) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from napari_ngff import __version__
+from napari_ngff.addresses import is_url
 from napari_ngff.commands.check import add_check
 from napari_ngff.commands.command_line import (
     FAILED,
@@ -285,7 +286,7 @@ def _show_paths(
     viewer: Any = napari.Viewer()
     _fit_window(viewer)
     for path in paths:
-        if os.path.exists(path) or "://" in str(path):
+        if os.path.exists(path) or is_url(path):
             viewer.open(path, plugin="napari-ngff")
         # Inside an archive: napari refuses paths that are no files or folders.
         else:

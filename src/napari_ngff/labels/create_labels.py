@@ -32,10 +32,10 @@ from napari_ngff.metadata.version import V0_4, V0_5
 from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
 from napari_ngff.store.arrays.new_array import NewArray, shard_shape
 from napari_ngff.store.arrays.stored_objects import join_key
-from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.pyramids.level_reduction import LevelReduction, Method
 from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid
 from napari_ngff.store.pyramids.pyramid_writer import place_coarse_level
+from napari_ngff.store.write.consolidated import update_copies
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from napari_ngff.addresses import is_url
 from napari_ngff.errors import CorruptDataError, OMEZarrError
 from napari_ngff.labels.places.sidecar import address_of
 from napari_ngff.store.data_folder import data_folder
-from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.write.shared_document import SharedDocument
 
 if TYPE_CHECKING:

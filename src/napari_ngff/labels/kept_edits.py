@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from napari_ngff.addresses import is_url
 from napari_ngff.errors import CorruptDataError
 from napari_ngff.labels.journal import LOCK, delete_journal, journal_home
 from napari_ngff.labels.places.sidecar import (
@@ -21,7 +22,6 @@ from napari_ngff.labels.saving.journal_records import (
     read_head,
     read_journal,
 )
-from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.write.file_lock import is_held
 
 if TYPE_CHECKING:

@@ -50,10 +50,10 @@ from napari_ngff.store.arrays.array_writer import ArrayWriter, require_encodable
 from napari_ngff.store.arrays.boxes import AxisOrder, Cell, box_of
 from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
-from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.pyramids.level_reduction import LevelReduction, Method
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.sources.read_ahead import ReadLog
+from napari_ngff.store.write.consolidated import update_copies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

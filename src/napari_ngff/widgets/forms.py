@@ -14,9 +14,9 @@ from qtpy.QtWidgets import (
     QMainWindow,
 )
 
+from napari_ngff.addresses import is_url
 from napari_ngff.errors import OMEZarrError, error_text
 from napari_ngff.store.hierarchy.data_link import data_address
-from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.sources.server_logins import (
     find_login,

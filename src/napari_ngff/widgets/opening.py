@@ -14,9 +14,8 @@ from qtpy.QtCore import (  # type: ignore[attr-defined]
 )
 from qtpy.QtWidgets import QApplication, QWidget
 
-from napari_ngff.addresses import public_address
+from napari_ngff.addresses import is_url, public_address
 from napari_ngff.errors import LoginNeededError, OMEZarrError
-from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.sources.remote_store import ReadScope
 from napari_ngff.store.sources.server_logins import server_of
 from napari_ngff.viewer import reader

@@ -8,11 +8,12 @@ import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from napari_ngff.addresses import is_url
 from napari_ngff.errors import UnsupportedError
 from napari_ngff.metadata.model import LabelInfo
 from napari_ngff.metadata.version import LABEL_VERSIONS, Version
 from napari_ngff.store.arrays.stored_objects import join_key
-from napari_ngff.store.hierarchy.location import Location, is_url
+from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import Node, read_node
 from napari_ngff.store.limits import DOCUMENTS
 

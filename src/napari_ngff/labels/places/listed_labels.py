@@ -13,9 +13,9 @@ from napari_ngff.errors import OMEZarrError, UnsupportedError
 from napari_ngff.labels.create_labels import documents_of
 from napari_ngff.labels.places.label_list import change_list, claim_place, deleted
 from napari_ngff.labels.places.label_location import LabelLocation, name_problem
-from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.hierarchy.summary import list_tables, region_of
 from napari_ngff.store.limits import ATTRIBUTES_IN
+from napari_ngff.store.write.consolidated import update_copies
 from napari_ngff.store.write.replace_tree import link_folder
 
 if TYPE_CHECKING:

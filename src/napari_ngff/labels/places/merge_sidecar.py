@@ -13,6 +13,7 @@ from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from napari_ngff.addresses import is_url
 from napari_ngff.errors import (
     ConflictError,
     NodeNotFoundError,
@@ -36,7 +37,7 @@ from napari_ngff.labels.places.sidecar import image_path, name_of, source_of
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.metadata.version import UNSTATED
 from napari_ngff.store.arrays.stored_objects import join_key
-from napari_ngff.store.hierarchy.location import Location, is_url
+from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import (
     Node,
     open_node,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from napari_ngff.addresses import public_address
+from napari_ngff.addresses import is_url, public_address
 from napari_ngff.errors import (
     CorruptDataError,
     NodeNotFoundError,
@@ -32,7 +32,7 @@ from napari_ngff.metadata.model import Consequence, Problem, Severity
 from napari_ngff.metadata.version import UNSTATED, V0_5
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.data_folder import data_folder
-from napari_ngff.store.hierarchy.location import Location, is_url
+from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import Node, read_node
 from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.store.write.shared_document import SharedDocument

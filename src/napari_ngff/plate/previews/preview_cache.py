@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from napari_ngff.addresses import is_url
 from napari_ngff.store.disk_cache import DiskCache, cache_folder
-from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.limits import parse_json
 from napari_ngff.store.sources.read_ahead import ReadLog
 

@@ -16,9 +16,9 @@ from napari_ngff.metadata.version import V0_4, V0_5
 from napari_ngff.plate.tables.table import LABEL
 from napari_ngff.store.arrays.new_array import dump_document, group_documents
 from napari_ngff.store.arrays.stored_objects import join_key
-from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.hierarchy.summary import list_tables, region_of
 from napari_ngff.store.limits import ATTRIBUTES_IN, parse_object
+from napari_ngff.store.write.consolidated import update_copies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

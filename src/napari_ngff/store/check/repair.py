@@ -32,12 +32,12 @@ from napari_ngff.store.check.images import count_strangers
 from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.convert.array_document import read_documents
 from napari_ngff.store.convert.rebuild_pyramid import ReplacedLevel
-from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.hierarchy.edit_document import change_text
 from napari_ngff.store.hierarchy.node import Node, read_node
 from napari_ngff.store.limits import ATTRIBUTES_IN
 from napari_ngff.store.pyramids.level_reduction import LevelReduction
 from napari_ngff.store.sources.folder_store import FolderTransaction
+from napari_ngff.store.write.consolidated import update_copies
 from napari_ngff.store.write.replace_file import rename_aside, replace_when_done
 
 if TYPE_CHECKING:

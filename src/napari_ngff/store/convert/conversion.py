@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Unpack
 
+from napari_ngff.addresses import is_url
 from napari_ngff.errors import (
     ConflictError,
     OMEZarrError,
@@ -28,7 +29,6 @@ from napari_ngff.store.convert.work_unit import (
     run_unit,
     source_keys,
 )
-from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.hierarchy.node import Node, open_node, without_links
 from napari_ngff.store.sources.server_logins import (
     AddressSecrets,

@@ -35,7 +35,6 @@ from napari_ngff.store.convert.image_plan import whole_factors
 from napari_ngff.store.convert.request import ConversionRequest
 from napari_ngff.store.convert.unit_runner import run_units
 from napari_ngff.store.convert.work_unit import WorkUnit, run_unit
-from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.hierarchy.edit_document import change_document
 from napari_ngff.store.hierarchy.node import Node, open_node
 from napari_ngff.store.hierarchy.save_transform import entry_of
@@ -43,6 +42,7 @@ from napari_ngff.store.pyramids.level_reduction import method_named
 from napari_ngff.store.pyramids.pyramid_writer import PyramidPlan, place_coarse_level
 from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.store.store import NewTree, Revisions, Transaction, replace_unchanged
+from napari_ngff.store.write.consolidated import update_copies
 from napari_ngff.store.write.new_hierarchy import flush_objects, put_object
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
+from napari_ngff.addresses import is_url
 from napari_ngff.errors import AccessError, OMEZarrError, UnsupportedError
 from napari_ngff.store.threads import CORES, share_work
 
@@ -74,7 +75,7 @@ def run_units(
                 done(unit, result)
 
         share_work(units, do_unit, MANY, CORES)
-    elif isinstance(scheduler, str) and "://" in scheduler:
+    elif is_url(scheduler):
         with _connect(scheduler) as client:
             _run_by_client(client, units, work, done)
     elif hasattr(scheduler, "submit"):

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import CorruptDataError, name_errors
-from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.limits import ATTRIBUTES_IN, dump_like, parse_json
+from napari_ngff.store.write.consolidated import update_copies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

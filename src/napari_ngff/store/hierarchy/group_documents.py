@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from napari_ngff.errors import CorruptDataError
-from napari_ngff.store.hierarchy.consolidated import COPIES, find_copies
 from napari_ngff.store.hierarchy.location import PLAIN, Location
 from napari_ngff.store.limits import find_constants, parse_json, parse_object
 from napari_ngff.store.sources.read_ahead import ReadAhead
+from napari_ngff.store.write.consolidated import COPIES, find_copies
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from napari_ngff.addresses import join_address, public_address, read_name
+from napari_ngff.addresses import is_url, join_address, public_address, read_name
 from napari_ngff.errors import (
     AccessError,
     NodeNotFoundError,
@@ -137,14 +137,6 @@ def _is_nameable(path: str) -> bool:
         return b"\0" not in os.fsencode(path)
     except UnicodeEncodeError:
         return False
-
-
-def is_url(where: object) -> bool:
-    """Return whether this is a remote address; a ``file:`` address is a path."""
-    # "C:\\..." has no "//": a drive of Windows is no scheme.
-    if not isinstance(where, str) or "://" not in where:
-        return False
-    return urlsplit(where).scheme.lower() not in ("", "file")
 
 
 def find_location(where: Any, **options: Any) -> Location:

@@ -30,7 +30,6 @@ from typing import IO, Any
 from typing_extensions import override
 
 from napari_ngff.errors import ConflictError, name_errors
-from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.limits import parse_json
 from napari_ngff.store.sources.file_bytes import read_file
 from napari_ngff.store.store import (
@@ -40,6 +39,7 @@ from napari_ngff.store.store import (
     Transaction,
     conflict_error,
 )
+from napari_ngff.store.write.consolidated import update_copies
 from napari_ngff.store.write.exchange import exchange_paths
 from napari_ngff.store.write.file_lock import hold_file, hold_if_possible, is_held
 from napari_ngff.store.write.fsync import flush_all, flush_file, flush_folder

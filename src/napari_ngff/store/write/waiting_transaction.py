@@ -11,7 +11,6 @@ from typing_extensions import override
 
 from napari_ngff.errors import name_errors
 from napari_ngff.store.arrays.stored_objects import join_key
-from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.sources.blob import Blob, Revision, clip_range
 from napari_ngff.store.sources.file_bytes import PositionFile, write_at
 from napari_ngff.store.sources.read_ahead import WrappedStore
@@ -23,6 +22,7 @@ from napari_ngff.store.store import (
     Transaction,
     WaitingObject,
 )
+from napari_ngff.store.write.consolidated import update_copies
 from napari_ngff.store.write.label_list_watch import announce_lists
 from napari_ngff.store.write.replace_file import nameless_file, temporary_folder
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari.utils.notifications import show_error, show_info
 
+from napari_ngff.addresses import is_url
 from napari_ngff.errors import (
     OMEZarrError,
     UnsupportedError,
@@ -20,7 +21,6 @@ from napari_ngff.labels.places.sidecar import (
     sidecar_location,
     why_elsewhere,
 )
-from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.viewer.layers.label_layers import label_layer
 from napari_ngff.viewer.layers.label_owners import TARGET

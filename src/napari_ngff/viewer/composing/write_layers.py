@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from napari_ngff.addresses import is_url
 from napari_ngff.errors import OMEZarrError, UnsupportedError, error_text
 from napari_ngff.labels.create_labels import METHOD
 from napari_ngff.labels.places.sidecar import Address
@@ -25,7 +26,7 @@ from napari_ngff.store.arrays.new_array import group_documents
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.convert.conversion_plan import TABLES
 from napari_ngff.store.data_folder import is_in_data_folder
-from napari_ngff.store.hierarchy.location import Location, is_url
+from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.pyramids.pyramid_writer import PyramidPlan, open_pyramid_writer
 from napari_ngff.store.sources.folder_store import FolderStore
@@ -224,7 +225,7 @@ def complete_path(path: str | Path) -> Path:
         Where it is an address: only local files can be written.
     """
     text = os.fspath(path)
-    if "://" in text:
+    if is_url(text):
         msg = f"{text} is not a local path."
         raise UnsupportedError(msg, remedy="Write to the disk, and copy it there.")
     text = os.path.abspath(os.path.expanduser(text))

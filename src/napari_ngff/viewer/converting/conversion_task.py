@@ -8,7 +8,7 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from napari_ngff.addresses import join_address
+from napari_ngff.addresses import is_url, join_address
 from napari_ngff.errors import (
     LoginNeededError,
     OMEZarrError,
@@ -26,7 +26,6 @@ from napari_ngff.store.convert.conversion import (
     run_conversion,
 )
 from napari_ngff.store.data_folder import is_in_data_folder
-from napari_ngff.store.hierarchy.location import is_url
 from napari_ngff.store.limits import size_text
 from napari_ngff.store.sources.server_logins import server_of
 from napari_ngff.viewer.composing.write_layers import complete_path

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import zarr
 
-from napari_ngff.store.hierarchy.consolidated import update_copies
 from napari_ngff.store.sources.folder_store import FolderTransaction
+from napari_ngff.store.write.consolidated import update_copies
 
 
 @pytest.fixture(params=[2, 3])
