@@ -1,8 +1,8 @@
 """Files of other programs: we read them, paint and save; they read them back.
 
 Each program runs in an environment of its own, which takes minutes the first time. So
-this runs with INTEROP=1 only; INTEROP=fresh makes all environments anew. Each result
-becomes a row of docs/interoperability.md.
+this runs with INTEROP=1 only; INTEROP=fresh makes all environments anew, and -k iohub
+runs one program. Each result becomes a row of docs/interoperability.md.
 """
 
 from __future__ import annotations
