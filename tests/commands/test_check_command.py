@@ -48,6 +48,7 @@ def test_errors_are_grouped_by_place(capsys, image):
     assert out.splitlines()[1] == "  (root)"
     assert "    error axes-order at ome/multiscales/0/axes: " in out
     assert "  labels/ghost\n    error label-missing: " in out
+    assert out.splitlines()[-2].endswith("such as docs/check.md#axes-order.")
     assert out.splitlines()[-1].startswith("not valid: ")
 
 
@@ -65,7 +66,7 @@ def test_what_many_groups_have_is_described_once(capsys, tmp_path):
     assert first[1].startswith("    warning multiscale-type-missing at ")
     assert first[2] == "      The same in A/2/0, A/3/0, B/1/0 and 2 more groups."
     assert last == "valid: 0 errors, 6 warnings"
-    assert len(out.splitlines()) == 5
+    assert len(out.splitlines()) == 6
 
 
 def test_warnings_count_when_strict(capsys, image):

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from napari_ngff.metadata.model import Problem, Severity
 from napari_ngff.store.check.repair import REPAIRS
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "napari_ngff"
 PAGE = (ROOT / "docs" / "check.md").read_text(encoding="utf-8")
-TABLE = dict(re.findall(r"^\| `([a-z][a-z0-9-]+)` \| (.*) \|$", PAGE, re.MULTILINE))
+ENTRIES = dict(re.findall(r"^### (\S+)\n\n(.+)$", PAGE, re.MULTILINE))
 
 MAKERS = {
     "Problem",
@@ -59,8 +60,15 @@ def test_the_codes_are_found(codes):
 
 
 def test_the_page_names_every_code_and_no_other(codes):
-    assert TABLE.keys() - codes == set()
-    assert codes - TABLE.keys() == set()
+    assert ENTRIES.keys() - codes == set()
+    assert codes - ENTRIES.keys() == set()
+
+
+@pytest.mark.parametrize("code", ENTRIES)
+def test_a_problem_names_the_heading_of_its_code(code):
+    page, _, heading = Problem(code, Severity.ERROR, "", "").page.partition("#")
+    assert f"\n### {heading}\n" in (ROOT / page).read_text(encoding="utf-8")
+    assert re.match("(Error|Warning)[ .;].* ", ENTRIES[code])
 
 
 def test_every_code_is_made_by_a_test(codes):
@@ -74,5 +82,5 @@ def test_every_code_is_made_by_a_test(codes):
 
 
 def test_the_page_names_every_repair():
-    section = PAGE.partition("## Repair")[2]
-    assert set(re.findall(r"^- `([a-z-]+)`:", section, re.MULTILINE)) == REPAIRS.keys()
+    repaired = {code for code, text in ENTRIES.items() if "`--fix`" in text}
+    assert repaired == REPAIRS.keys()

@@ -352,6 +352,7 @@ def test_an_unlisted_label_is_listed_on_consent(
     settle(inspector)
     ((problem, rule, consequence),) = cells(inspector.problems)
     assert problem == "warning: label-unlisted\nIn labels, at labels."
+    assert "docs/check.md#label-unlisted" in inspector.problems.item(0, 0).toolTip()
     assert "SHOULD be listed" in rule
     assert consequence == "It is not shown."
     assert inspector.tabs.tabText(1) == "Problems (1 warning)"

@@ -194,6 +194,9 @@ def describe_findings(
     verdict = "valid" if valid else "not valid"
     counts = (errors, "error"), (len(findings) - errors, "warning")
     text = ", ".join(f"{n} {word}{'' if n == 1 else 's'}" for n, word in counts)
+    if findings:
+        page = findings[0][1].page
+        lines.append(f"Each code has a heading in the documentation, such as {page}.")
     lines.append(f"{verdict}: {text}")
     for replaced in repaired:
         kept = Path(replaced.kept)

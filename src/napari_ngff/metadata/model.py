@@ -105,6 +105,11 @@ class Problem:
     consequence: Consequence | str = ""
 
     @property
+    def page(self) -> str:
+        """Return the page and the heading that explain the code."""
+        return f"docs/check.md#{self.code}"
+
+    @property
     def is_loss(self) -> bool:
         """Return whether something of the file is not shown because of this problem."""
         is_stated = isinstance(self.consequence, Consequence)

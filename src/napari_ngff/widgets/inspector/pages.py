@@ -82,8 +82,9 @@ class ProblemTable(QTableWidget):
         for number, (path, problem) in enumerate(listed):
             place = describe_place(path, problem)
             title = f"{problem.severity}: {problem.code}\n{place}"
-            for column, text in enumerate((title, problem.text, problem.consequence)):
+            for column, text in enumerate((problem.text, problem.consequence), 1):
                 self._set_text(number, column, text)
+            self._set_text(number, 0, title, f"{title}\nSee {problem.page}")
             # Only in the first row of a code: a repair fixes all its problems.
             what = offered.pop(problem.code, None)
             if what is not None:
@@ -94,9 +95,9 @@ class ProblemTable(QTableWidget):
         if len(findings) > MOST:
             self._set_text(MOST, 0, f"{len(findings) - MOST} more")
 
-    def _set_text(self, row: int, column: int, text: str) -> None:
+    def _set_text(self, row: int, column: int, text: str, tip: str = "") -> None:
         item = QTableWidgetItem(text)
-        item.setToolTip(text)
+        item.setToolTip(tip or text)
         item.setTextAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
         self.setItem(row, column, item)
 
