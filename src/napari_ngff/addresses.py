@@ -48,21 +48,30 @@ def public_address(where: str) -> str:
     return f"{scheme}{MARK}{name}{QUERY.sub('', tail)}"
 
 
-def _is_quoted(address: str) -> bool:
-    """Return whether names in an address are quoted, as those of HTTP (RFC 3986)."""
+def is_web(address: str) -> bool:
+    """Return whether it is an address of HTTP, where names are quoted (RFC 3986)."""
     return re.match("https?://", address, re.IGNORECASE) is not None
+
+
+def name_server(address: str) -> str:
+    """Name the server of an address to a user: its host, or bucket; "" for a path."""
+    scheme, mark, rest = public_address(address).partition(MARK)
+    if not mark or scheme.lower() == "file":
+        return ""
+    host = rest.partition("/")[0]
+    return host if is_web(address) else f"the bucket {host}"
 
 
 def join_address(root: str, key: str) -> str:
     """Put a key below a path or an address; see `read_name` for the way back."""
-    if _is_quoted(root):
+    if is_web(root):
         key = quote(key, errors="surrogateescape")
     return f"{root}/{key}" if key else root
 
 
 def read_name(root: str, part: str) -> str:
     """Return what a part of an address below `root` names."""
-    return unquote(part, errors="surrogateescape") if _is_quoted(root) else part
+    return unquote(part, errors="surrogateescape") if is_web(root) else part
 
 
 def hide_secrets(text: str) -> str:

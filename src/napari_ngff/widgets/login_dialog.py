@@ -19,6 +19,7 @@ from qtpy.QtWidgets import (
     QVBoxLayout,
 )
 
+from napari_ngff.addresses import name_server
 from napari_ngff.errors import error_text
 from napari_ngff.store.sources.server_logins import (
     AddressSecrets,
@@ -51,14 +52,15 @@ FIELDS = {
 
 HIDDEN_FIELDS = ("token", "password", "secret")
 
-NEEDED = {
-    TOKEN: ("token",),
-    PASSWORD: ("user", "password"),
-    KEYS: ("key", "secret"),
-    PROFILE: ("profile",),
-    PUBLIC: (),
-}
-"""Lines of each kind of login."""
+OF_WEB = {TOKEN: ("token",), PASSWORD: ("user", "password")}
+OF_BUCKETS = {KEYS: ("key", "secret"), PROFILE: ("profile",), PUBLIC: ()}
+"""Kinds of login, and the lines that each needs."""
+
+KINDS = {"s3": OF_BUCKETS}
+"""Those of an address, by its scheme; `OF_WEB` of all others."""
+
+NOT_NEEDED = dict.fromkeys(OF_BUCKETS, ("endpoint_url",))
+"""Further lines of kinds of login."""
 
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
@@ -116,9 +118,9 @@ class LoginDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle(f"Log in to {name_server(server)}")
         self.setMinimumWidth(WIDTH)
-        is_bucket = server.startswith("s3:")
+        self.needed = KINDS.get(urlsplit(server).scheme, OF_WEB)
         self.kind = QComboBox(self)
-        self.kind.addItems([KEYS, PROFILE, PUBLIC] if is_bucket else [TOKEN, PASSWORD])
+        self.kind.addItems([*self.needed])
         self.lines = {name: QLineEdit(self) for name in FIELDS}
         for name in HIDDEN_FIELDS:
             self.lines[name].setEchoMode(QLineEdit.EchoMode.Password)
@@ -167,8 +169,8 @@ class LoginDialog(QDialog):
         self.status.setText(text)
 
     def _shown_fields(self) -> tuple[str, ...]:
-        names = NEEDED[self.kind.currentText()]
-        return (*names, "endpoint_url") if self.server.startswith("s3:") else names
+        kind = self.kind.currentText()
+        return (*self.needed[kind], *NOT_NEEDED.get(kind, ()))
 
     def _update_rows(self) -> None:
         shown = self._shown_fields()
@@ -181,7 +183,7 @@ class LoginDialog(QDialog):
         self.adjustSize()
 
     def _update_button(self) -> None:
-        needed = NEEDED[self.kind.currentText()]
+        needed = self.needed[self.kind.currentText()]
         is_complete = all(self.lines[name].text() for name in needed)
         button = self.buttons.button(QDialogButtonBox.StandardButton.Open)
         assert button is not None
@@ -215,12 +217,6 @@ class LoginDialog(QDialog):
         super().done(result)
         while self.waiting:
             self.waiting.pop(0)(answer)
-
-
-def name_server(server: str) -> str:
-    """Name a server to a user: the host, or the bucket."""
-    scheme, _, name = server.partition("://")
-    return f"the bucket {name}" if scheme == "s3" else name
 
 
 def ask_login(

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from napari_ngff.addresses import MARK, public_address
+from napari_ngff.addresses import MARK, is_web, public_address
 from napari_ngff.errors import NotOMEZarrError
 from napari_ngff.store.limits import parse_json
 
@@ -62,7 +62,7 @@ def data_address(link: str) -> str:
     if mark:
         return _address_in_state(page, state)
     parts = urlsplit(link)
-    if parts.scheme.startswith("http") and not DATA_NAME.search(parts.path):
+    if is_web(link) and not DATA_NAME.search(parts.path):
         # Some pages have their query behind the "#".
         for query in (parts.query, parts.fragment.partition("?")[2]):
             values = parse_qs(query)

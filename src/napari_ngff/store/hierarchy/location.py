@@ -281,9 +281,8 @@ def _find_address(
                 raise
             return _find_address(url, options, ROOT_SUFFIXES[:1])
     source = RemoteStore(secrets.complete_address(root), dict(secrets.options))
-    if root.startswith("s3://"):
-        # Now, in the background: later the main thread would wait for the answer.
-        source.ask_writable()
+    # Now, in the background: later the main thread would wait for the answer.
+    source.ask_writable()
     return source, inner
 
 

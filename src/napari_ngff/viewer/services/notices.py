@@ -8,7 +8,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from napari_ngff.addresses import MARK, public_address
+from napari_ngff.addresses import name_server
 from napari_ngff.errors import AGAIN, LISTED, LOG_IN, REOPEN, ChunkError, may_pass
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def failure_text(
         What cannot be read: "chunk", or "well" of an overview.
     """
     name = name if len(name) <= LONG else f"{name[: LONG - 1]}…"
-    chunks, host = count_noun(count, noun), host_of(address)
+    chunks, host = count_noun(count, noun), name_server(address)
     again = ("It is", "itself") if count == 1 else ("They are", "themselves")
     match kind:
         case FailureKind.UNREACHED:
@@ -175,15 +175,6 @@ def failure_text(
     if kind is FailureKind.UNREADABLE:
         return f"{name}: {chunks} could not be read. {rest}"
     return f"{name}: {chunks} {'is' if count == 1 else 'are'} damaged. {rest}"
-
-
-def host_of(address: str) -> str:
-    """Return the host of an address, or its bucket; "" for a path."""
-    scheme, mark, rest = public_address(address).partition(MARK)
-    if not mark or scheme == "file":
-        return ""
-    host = rest.partition("/")[0]
-    return host if scheme.startswith("http") else f"{scheme}{MARK}{host}"
 
 
 TAKEN = "Another window has these edits now.\nThose of '{}' were left to it."
