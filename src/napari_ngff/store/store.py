@@ -162,11 +162,18 @@ class Store(ABC):
         """List the keys of all objects below a folder, at any depth."""
         for name in self.list_names(prefix) or ():
             key = f"{prefix}/{name}" if prefix else name
-            # A name with names below it is a folder; there is no other way to ask.
-            if self.list_names(key):
+            if self.is_folder(key):
                 yield from self.list_keys(key)
             else:
                 yield key
+
+    def is_folder(self, key: str) -> bool:
+        """Return whether there are names below a key: there is no other way to ask."""
+        names = self.list_names(key)
+        if not names:
+            return False
+        # Of an object, some stores list the object itself.
+        return names != (key.rpartition("/")[2],) or self.get(key, 0, 1) is None
 
 
 Content = TypeVar("Content")
@@ -347,8 +354,7 @@ class Transaction(ABC):
         OSError
             Where writing fails in any other way, such as a full disk.
         """
-        # Outside of the lock: a server may take long to answer, and threads write at
-        # the same time.
+        # Outside of the lock: a server may take long to answer, and others write, too.
         before = self._revision_before(key)
         self._add_waiting(
             key, WaitingObject(self._stage_bytes(key, data), before, secure)
@@ -369,8 +375,7 @@ class Transaction(ABC):
     def _revision_before(self, key: str) -> Revision | None:
         """Return the revision of the object that a `put` replaces."""
         with self._lock:
-            # The first revision counts: a second `put` replaces the object that waits,
-            # not the one that is stored.
+            # The first one counts: a second `put` replaces the object that waits.
             if key in self._waiting:
                 return self._waiting[key].before
             if key in self._expected:
@@ -409,7 +414,7 @@ class Transaction(ABC):
     def change_document(
         self, key: str, change: Callable[[bytes | None], bytes | None]
     ) -> None:
-        """Replace a document that other programs change as well by a changed one.
+        """Change a document that other programs change as well.
 
         Parameters
         ----------
@@ -425,15 +430,15 @@ class Transaction(ABC):
             Where others save it again and again.
         """
         for tries_left in reversed(range(TRIES)):
-            # Read, changed and saved in one turn: no other process of this package
-            # comes between.
+            # In one turn: no other process of this package comes between.
             with self.take_turn():
                 self.refresh()
                 blob = self.source.read(key)
-                data = change(None if blob is None else blob.data)
-                if data is None or (blob is not None and data == blob.data):
+                raw, before = (blob.data, blob.revision) if blob else (None, None)
+                data = change(raw)
+                if data in (None, raw):
                     return
-                self.note_revision(key, None if blob is None else blob.revision)
+                self.note_revision(key, before)
                 try:
                     self.put_document(key, data)
                     return

@@ -50,7 +50,7 @@ from napari_ngff.store.sources.folder_store import FolderStore, FolderTransactio
 from napari_ngff.store.write.writer_token import SUFFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from napari_ngff.store.sources.blob import Revision
     from napari_ngff.store.store import Revisions
@@ -301,7 +301,7 @@ def _check_removable(label: Node) -> None:
     if source.traits.folder is None or not path:
         raise UnsupportedError(f"{label} is in no folder, and cannot be removed.")
     levels = tuple(f"{label.location.path}/{level}/" for level in open_arrays(label))
-    for key in _list_keys(label):
+    for key in source.list_keys(path):
         name = key.rpartition("/")[2]
         # Systems put hidden files of their own into folders.
         if not key.startswith(levels) and name not in DOCUMENTS and name[0] != ".":
@@ -361,16 +361,8 @@ def _old_documents(item: LabelMerge) -> list[str]:
 
 def _list_revisions(item: LabelMerge) -> dict[str, Revision | None]:
     """Return the revision of each object of a label image in a sidecar."""
-    source = item.label.location.source
-    return {key: source.find_revision(key) for key in _list_keys(item.label)}
-
-
-def _list_keys(label: Node) -> Iterator[str]:
-    """List the keys of all files of a label image in a folder."""
-    root = label.location.source.name
-    for folder, _, files in os.walk(join_key(root, label.location.path)):
-        for file in files:
-            yield os.path.relpath(os.path.join(folder, file), root).replace(os.sep, "/")
+    source, path = item.label.location.source, item.label.location.path
+    return {key: source.find_revision(key) for key in source.list_keys(path)}
 
 
 def _require_copied(item: LabelMerge, copied: Revisions) -> None:
@@ -391,10 +383,10 @@ def _remove_merged(item: LabelMerge, copied: Revisions) -> None:
     source, path = item.label.location.source, item.label.location.path
     root = read_node(Location(source))
     home = LabelLocation(source, "", root.metadata.version or UNSTATED)
-    # All files that are not of this label image. New labels in another window may not
-    # be listed yet, so the list alone does not show whether it was the last.
-    keys = {key for key in _list_keys(root) if not key.startswith(f"{path}/")}
-    if list(home.label_names()) == [path] and keys <= set(DOCUMENTS):
+    # New labels in another window may not be listed yet, so the list alone does not
+    # show whether it was the last.
+    is_alone = {*(source.list_names("") or ())} <= {path, *DOCUMENTS}
+    if list(home.label_names()) == [path] and is_alone:
         # The folder itself, by one rename: a sidecar without labels would be shown.
         above, name = os.path.split(source.name)
         turn = source.begin().take_turn()

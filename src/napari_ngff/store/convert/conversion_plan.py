@@ -298,7 +298,7 @@ class ConversionPlan:
                 return Node(place, node.zarr_format, {}, GroupMetadata())
             # In drafts of 0.6, a field of vectors is an array.
             if branch not in ("labels", "OME") and not (
-                is_field and _is_folder(node.location, branch)
+                is_field and node.location.source.is_folder(place.path)
             ):
                 self.problems.append(error_text(error))
             return None
@@ -460,7 +460,7 @@ class ConversionPlan:
                     )
             elif name in DOCUMENTS or is_aside(name):
                 continue
-            elif _is_folder(where, name):
+            elif where.source.is_folder(where.object_key(name)):
                 place = where.join_path(name)
                 yield from self._copy_below(place, join_key(path, name))
             else:
@@ -469,7 +469,10 @@ class ConversionPlan:
 
     def _copy_below(self, where: Location, path: str) -> Iterator[CopyTask]:
         """Plan to copy all objects below a group."""
-        yield from _copy_files(where.path, path, _list_objects(where, ""))
+        base = f"{where.path}/" if where.path else ""
+        keys = (key.removeprefix(base) for key in where.source.list_keys(where.path))
+        kept = (key for key in keys if not any(map(is_aside, key.split("/"))))
+        yield from _copy_files(where.path, path, kept)
 
 
 def read_table(node: Node, name: str, version: str) -> dict[str, bytes]:
@@ -502,30 +505,9 @@ def _take_some(waiting: dict[str, Value]) -> dict[str, Value]:
     return dict(waiting.popitem() for _ in range(min(AT_ONCE, len(waiting))))
 
 
-def _list_objects(where: Location, below: str) -> Iterator[str]:
-    for name in where.source.list_names(join_key(where.path, below)) or ():
-        key = join_key(below, name)
-        if is_aside(name):
-            continue
-        if _is_folder(where, key):
-            yield from _list_objects(where, key)
-        else:
-            yield key
-
-
-def _is_folder(where: Location, name: str) -> bool:
-    """Return whether there are names below a name: sources have no other way to ask."""
-    key = where.object_key(name)
-    names = where.source.list_names(key)
-    if not names:
-        return False
-    # Of an object, a bucket lists the object itself.
-    return names != (name.rpartition("/")[2],) or where.source.get(key, 0, 1) is None
-
-
 def _list_folders(where: Location) -> list[str]:
     names = where.source.list_names(where.path) or ()
-    return [name for name in names if _is_folder(where, name)]
+    return [name for name in names if where.source.is_folder(where.object_key(name))]
 
 
 def _has_arrays(where: Location) -> bool:

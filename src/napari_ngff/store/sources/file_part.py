@@ -178,6 +178,10 @@ class ServerAccess(ABC):
         """List what is directly in a folder, by names."""
         raise NotImplementedError
 
+    async def list_keys(self, folder: str) -> list[str]:
+        """List the keys in the bucket of all objects below a folder, at any depth."""
+        raise NotImplementedError
+
     async def try_to_put(self, address: str) -> None:
         """Try whether an object may be put, and leave none.
 

@@ -35,10 +35,10 @@ from napari_ngff.store.write.replace_tree import (
     TreeReplacement,
     recover_trees,
 )
-from napari_ngff.store.write.writer_token import new_token, remove_left
+from napari_ngff.store.write.writer_token import is_aside, new_token, remove_left
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from napari_ngff.store.compression import Buffer
     from napari_ngff.store.store import Transaction
@@ -140,6 +140,28 @@ class FolderStore(Store):
         except PermissionError as error:
             msg = f"No permission to list {self.find_path(prefix)}."
             raise AccessError(msg) from error
+
+    def list_files(self, prefix: str = "") -> Iterator[tuple[str, str, int]]:
+        """Yield key, path and size in bytes of all files below a folder.
+
+        What an unfinished save left is no part of the hierarchy.
+        """
+        with os.scandir(self.find_path(prefix)) as entries:
+            for entry in entries:
+                if is_aside(entry.name):
+                    continue
+                key = f"{prefix}/{entry.name}" if prefix else entry.name
+                if entry.is_dir():
+                    yield from self.list_files(key)
+                elif entry.is_file():
+                    path = self.find_path(key) if entry.is_symlink() else entry.path
+                    yield key, path, entry.stat().st_size
+
+    @override
+    def list_keys(self, prefix: str) -> list[str]:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            return sorted(key for key, _, _ in self.list_files(prefix))
+        return []
 
     @override
     def why_not_written(self, path: str = "") -> str:

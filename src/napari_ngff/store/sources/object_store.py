@@ -395,16 +395,16 @@ class ObjectStore(ServerAccess):
         with suppress(InterruptedError):
             await self.ask_own(begin)
 
-    # Only for those who may change the bucket.
-
     async def list_keys(self, folder: str) -> list[str]:
-        """List the keys of all objects below a folder, at any depth."""
+        """List the keys in the bucket of all objects below a folder, at any depth."""
 
         async def list_by(store: Any) -> list[str]:
             found = obstore.list(store, self.key_of(folder), chunk_size=1000)
             return [one["path"] async for some in found for one in some]
 
-        return await self.ask_own(list_by)
+        return await self._ask(list_by)
+
+    # Only for those who may change the bucket.
 
     async def put(self, address: str, data: bytes, before: str | None = "") -> str:
         """Put an object, and return its ETag.

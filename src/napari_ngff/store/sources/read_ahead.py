@@ -139,6 +139,10 @@ class WrappedStore(Store):
     def list_names(self, prefix: str) -> tuple[str, ...] | None:
         return self._source.list_names(prefix)
 
+    @override
+    def list_keys(self, prefix: str) -> Iterable[str]:
+        return self._source.list_keys(prefix)
+
 
 class ReadLog(WrappedStore):
     """Read objects of a source, and keep the revision of each at its first read.

@@ -554,11 +554,30 @@ class RemoteStore(Store):
         """Names directly below `prefix`; None for HTTP, which has no listing."""
         if self.name.startswith("http"):
             return None
-        try:
+
+        def ask() -> list[str]:
             asked = self.access.list_names(f"{self.name}/{prefix}")
-            names = self._wait_for(asked, allowed_seconds())
+            return self._wait_for(asked, allowed_seconds())
+
+        return tuple(sorted(self._list(prefix, ask)))
+
+    @override
+    def list_keys(self, prefix: str) -> list[str]:
+        if self.name.startswith("http"):
+            return []
+        address = f"{self.name}/{prefix}"
+        # Also after `stop_reading`: a save may need it.
+        ask = partial(self.call, lambda server: server.list_keys(address))
+        # Below the hierarchy: the server lists those of the bucket.
+        above = len(self.name.partition("://")[2].partition("/")[2])
+        return [key[above:].lstrip("/") for key in self._list(prefix, ask)]
+
+    def _list(self, prefix: str, ask: Callable[[], list[str]]) -> list[str]:
+        """List what a bucket has; [] where there is no such folder."""
+        try:
+            return ask()
         except FileNotFoundError:
-            return ()
+            return []
         except PermissionError:
             # Many logins may read and not list: another one is not asked for.
             failure: OMEZarrError = AccessError(
@@ -569,8 +588,6 @@ class RemoteStore(Store):
             is_late = isinstance(error, TimeoutError)
             late = LATE.format(allowed_seconds()) if is_late else ""
             failure = self._failure_of(prefix, error, late)
-        else:
-            return tuple(sorted(names))
         raise failure
 
 

@@ -89,18 +89,6 @@ class ObjectBucket(WrappedStore):
         own = replace(blob.revision, tag=self._tags[blob.tag])
         return Blob(blob.data, own)
 
-    @override
-    def list_keys(self, prefix: str) -> list[str]:
-        address = f"{self.name}/{prefix}".rstrip("/")
-        with name_server_errors(address):
-            try:
-                found = self._call(lambda server: server.list_keys(address))
-            except FileNotFoundError:  # no such bucket
-                return []
-        # Below the hierarchy: the server lists those of the bucket.
-        above = len(self.name.partition("://")[2].partition("/")[2])
-        return [key[above:].lstrip("/") for key in found]
-
     def put_object(self, key: str, data: bytes, before: Revision | None) -> None:
         """Replace an object of a given revision.
 

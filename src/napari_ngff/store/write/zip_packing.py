@@ -13,7 +13,7 @@ import shlex
 import shutil
 import struct
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,7 +40,6 @@ from napari_ngff.store.write.replace_file import (
 )
 from napari_ngff.store.write.writer_token import (
     aside_name,
-    is_aside,
     new_token,
     remove_left,
 )
@@ -114,7 +113,7 @@ def pack_hierarchy(
     comment = make_comment(folder, file)
     # By name within a rank, so that equal folders give equal archives.
     source = FolderStore(str(folder), follows_links=False)
-    files = sorted(list_files(source), key=lambda f: (*rank_key(f[0]), f[0]))
+    files = sorted(source.list_files(), key=lambda f: (*rank_key(f[0]), f[0]))
     parts = [ArchiveEntry(key.encode(), size, size, path) for key, path, size in files]
 
     def goes_on(done: int, total: int) -> bool:
@@ -157,21 +156,6 @@ def update_comment(comment: bytes, document: bytes | None) -> bytes:
     except (ValueError, KeyError, TypeError, AttributeError):
         return comment
     return json.dumps(content).encode()
-
-
-def list_files(source: FolderStore, prefix: str = "") -> Iterator[tuple[str, str, int]]:
-    """Yield key, path and size in bytes of all files below a folder."""
-    with os.scandir(source.find_path(prefix)) as entries:
-        for entry in entries:
-            # What an unfinished save left is no part of the hierarchy.
-            if is_aside(entry.name):
-                continue
-            key = f"{prefix}{entry.name}"
-            if entry.is_dir():
-                yield from list_files(source, f"{key}/")
-            elif entry.is_file():
-                path = source.find_path(key) if entry.is_symlink() else entry.path
-                yield key, path, entry.stat().st_size
 
 
 def rank_key(key: str) -> tuple[bool, int]:
