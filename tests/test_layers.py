@@ -309,16 +309,16 @@ def test_every_module_has_a_layer() -> None:
 
 
 def test_everything_in_the_viewer_has_a_layer() -> None:
-    """Also in the table of docs/contributing.md, in the same order."""
+    """Also in the table of docs/design/021, in the same order."""
     viewer = SOURCE / "napari_ngff/viewer"
     # A folder that was moved may be left with compiled modules alone.
     names = {path.relative_to(viewer).parts[0] for path in viewer.rglob("*.py")}
     assert {name.removesuffix(".py") for name in names} - {"__init__"} == set(
         VIEWER_RANK
     )
-    guide = (TESTS.parent / "docs/contributing.md").read_text(encoding="utf-8")
-    _, _, section = guide.partition("### Folders of `viewer/`")
-    rows = re.findall(r"^\| (`.+?`) \| .+ \|$", section.partition("\n### ")[0], re.M)
+    guide = GUIDE.read_text(encoding="utf-8")
+    _, _, section = guide.partition("## Folders of `viewer/`")
+    rows = re.findall(r"^\| (`.+?`) \| .+ \|$", section.partition("\n## ")[0], re.M)
     listed = [tuple(re.findall(r"`(\w+)(?:/|\.py)`", row)) for row in rows]
     assert listed == list(VIEWER_LAYERS)
 
@@ -486,6 +486,7 @@ def test_every_inner_function_is_used(module: str) -> None:
 
 
 TESTS = Path(__file__).parent
+GUIDE = TESTS.parent / "docs/design/021-map-of-the-code.md"
 
 
 def test_tests_lie_where_their_modules_do() -> None:
@@ -508,9 +509,9 @@ def test_tests_lie_where_their_modules_do() -> None:
 
 
 def test_the_guide_names_the_tests_of_every_module() -> None:
-    """Modules without a test file of their name have a line in docs/contributing.md."""
-    guide = (TESTS.parent / "docs/contributing.md").read_text(encoding="utf-8")
-    _, _, section = guide.partition("### Where tests are")
+    """Modules without a test file of their name have a line in docs/design/021."""
+    guide = GUIDE.read_text(encoding="utf-8")
+    _, _, section = guide.partition("## Where tests are")
     rows = re.findall(r"^\| `(\S+)` \| (.+) \|$", section.partition("\n## ")[0], re.M)
     named = {path.name for path in TESTS.rglob("test_*.py")}
     untested = {
@@ -525,9 +526,9 @@ def test_the_guide_names_the_tests_of_every_module() -> None:
 
 
 def test_the_guide_lists_all_modules() -> None:
-    """The last table of places in docs/contributing.md has each module."""
-    guide = (TESTS.parent / "docs/contributing.md").read_text(encoding="utf-8")
-    _, _, section = guide.partition("### All modules")
+    """The last table of places in docs/design/021 has each module."""
+    guide = GUIDE.read_text(encoding="utf-8")
+    _, _, section = guide.partition("## All modules")
     rows = re.findall(r"^\| `(\S+)/` \| (.+) \|$", section.partition("\n## ")[0], re.M)
     listed = {
         f"{folder}/{name}" for folder, names in rows for name in names.split(", ")
