@@ -6,8 +6,8 @@
     python tests/benchmarks/run.py --quick         few rounds, printed, nothing written
 
 Works in an environment of its own, `.venv-bench`, and writes the tables of
-`docs/performance.md`. Leave the machine alone meanwhile. See `cases.py` for how it is
-measured, `data.py` for what is read.
+`docs/design/023-measured-performance.md`. Leave the machine alone meanwhile. See
+`cases.py` for how it is measured, `data.py` for what is read.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tables import MAKE_THEIR_OWN, OURS, TABLES, Measurement
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-REPORT = ROOT / "docs" / "performance.md"
+REPORT = ROOT / "docs" / "design" / "023-measured-performance.md"
 PACKAGES = (
     "napari",
     "numpy",
@@ -61,9 +61,6 @@ def load_bootstrap() -> Any:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    own = ROOT / ".venv-bench"
-    module.PYTHON = own / module.PYTHON.relative_to(module.VENV)
-    module.VENV = own
     return module
 
 
@@ -182,9 +179,9 @@ def main() -> None:
     bootstrap = load_bootstrap()
     if bootstrap.LINUX and options.python is None:
         bootstrap.need_system(headless=True)
-    if options.python is None:
-        bootstrap.need_packages("bench")
-    python = options.python or bootstrap.PYTHON
+    python = options.python or bootstrap.need_packages(
+        *bootstrap.PLUGIN, "--group", "bench", venv=ROOT / ".venv-bench"
+    )
     blocks: dict[str, str] = {}
     today = date.today().isoformat()
     with (

@@ -1,4 +1,4 @@
-"""The tables of `docs/performance.md`: which cases fill them, and how often."""
+"""The tables of measured performance: which cases fill them, and how often."""
 
 from __future__ import annotations
 
