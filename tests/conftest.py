@@ -76,11 +76,13 @@ def quick_connections() -> Iterator[None]:
     from napari.utils.events import EventEmitter
 
     check = EventEmitter._check_signature
-    known: dict[tuple[CodeType, bool], bool] = {}
+    known: dict[tuple[CodeType | type, bool], bool] = {}
 
     def check_once(function: Callable) -> bool:
         plain = getattr(function, "__func__", function)
         code = getattr(plain, "__code__", None)
+        if isinstance(function, EventEmitter):
+            code = type(function)
         # What wraps different functions has one code for all of them.
         if code is None or hasattr(plain, "__wrapped__"):
             return check(function)
@@ -114,6 +116,56 @@ def quick_samples() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name in ("draw_cells", "draw_frames"):
             patch.setattr(samples, name, draw_large_once(getattr(samples, name)))
+        yield
+
+
+@pytest.fixture(scope="session")
+def quick_letters() -> Iterator[None]:
+    """Draw a letter once in a process, and not for each canvas with a text on it."""
+    import numpy as np
+
+    try:
+        from napari._vispy.utils import qt_font
+    except ImportError:  # napari 0.8 draws them by vispy
+        yield
+        return
+    renderer = qt_font.SDFRendererCPU
+    draw, reduce = qt_font._load_glyph_qt, renderer.render_to_texture
+    drawn: dict[tuple[str, str], dict] = {}
+
+    def draw_once(font: Any, metrics: Any, letter: str, others: dict) -> None:
+        key = font.key(), letter
+        if key not in drawn:
+            draw(font, metrics, letter, alone := {})
+            drawn[key] = alone[letter]
+        glyph = others[letter] = {**drawn[key], "kerning": {}}
+        for name, other in others.items():
+            if name != letter:
+                apart = other["advance"] + glyph["advance"]
+                glyph["kerning"][name] = (
+                    metrics.horizontalAdvance(name + letter) - apart
+                )
+                other["kerning"][letter] = (
+                    metrics.horizontalAdvance(letter + name) - apart
+                )
+
+    @functools.lru_cache(maxsize=1000)
+    def reduce_once(shape: tuple, pixels: bytes, size: tuple) -> np.ndarray:
+        small = np.zeros((*size[::-1], 3), np.uint8)
+        data = np.frombuffer(pixels, np.uint8).reshape(shape)
+        reduce(None, data, small, (0, 0), size)
+        return small
+
+    def put_into_texture(
+        _: Any, data: np.ndarray, texture: Any, place: tuple, size: tuple
+    ) -> None:
+        (x, y), (width, height) = place, size
+        small = reduce_once(data.shape, data.tobytes(), size)
+        texture[y : y + height, x : x + width, :] = small
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(qt_font, "_load_glyph_qt", draw_once)
+        patch.setattr(renderer, "render_to_texture", put_into_texture)
         yield
 
 

@@ -135,17 +135,23 @@ def screen() -> None:
 def viewer(
     screen: None,
     quick_windows: None,
+    quick_letters: None,
     make_napari_viewer: Callable,
     around: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> Iterator:
-    """A napari window on the screen, with our reader as the default."""
+    """A napari window on the screen, with our reader as the default.
+
+    Half of the time of most tests goes into drawing it: `WINDOW` of a module that needs
+    a larger one is its size.
+    """
     from napari_ngff.viewer.services.settings import make_default_reader
     from napari_ngff.viewer.services.window import Window
 
     # Reading in the window installs worker threads for good.
     around.setattr(Window, "current", Window())
     viewer = make_napari_viewer(show=True)
-    viewer.window.resize(1000, 750)
+    viewer.window.resize(*getattr(request.module, "WINDOW", (800, 600)))
     # A key that an earlier test clicked with Alt counts as held until the next event:
     # napari asks for a reader when a file is dropped with Alt held, and waits for good.
     QTest.keyRelease(viewer.window._qt_window, Qt.Key.Key_Alt)

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
 
 
+WINDOW = 1000, 750
+
+
 class QuietHandler(SimpleHTTPRequestHandler):
     def log_message(self, *args: Any) -> None:
         pass

@@ -27,6 +27,7 @@ from napari_ngff.widgets.status_signs import TRY_AGAIN, MissingSign, sign_of
 from plates import write_image as write_plain
 from unreliable import DROP, OK, serving
 
+WINDOW = 1000, 750
 SIZE = 1024
 
 

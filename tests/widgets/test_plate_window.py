@@ -21,6 +21,8 @@ from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.host import browser_of
 from plates import pixels, write_image, write_plate
 
+WINDOW = 1000, 750
+
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):

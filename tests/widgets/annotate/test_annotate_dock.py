@@ -15,6 +15,7 @@ from napari_ngff.widgets.new_labels_form import show_new_labels
 from plates import write_image
 
 LEFT = Qt.MouseButton.LeftButton
+WINDOW = 1000, 750
 
 
 @pytest.fixture
