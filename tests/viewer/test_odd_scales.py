@@ -17,6 +17,7 @@ from napari_ngff.viewer.session import session_of
 from plates import write_group, write_image, write_plate
 
 EXPONENTS = (-308, -300, -100, -30, -12, -9, -7, -3, 0, 3, 7, 9, 12, 30, 100, 300, 307)
+LABELS = None, "same", "none"
 
 
 def write(folder, scale, label_scale=None, start=0.0, sign=1):
@@ -51,8 +52,11 @@ def check_drawn(viewer):
     assert max(viewer.dims.nsteps) < 10**8
 
 
+@pytest.mark.default_cases(
+    *(f"{labels}-{n}" for labels in LABELS for n in (-308, -9, -7, 0, 7, 30))
+)
 @pytest.mark.parametrize("exponent", EXPONENTS)
-@pytest.mark.parametrize("labels", [None, "same", "none"])
+@pytest.mark.parametrize("labels", LABELS)
 def test_images_of_any_scale_are_drawn_with_their_labels(tmp_path, exponent, labels):
     scale = 10.0**exponent
     label_scale = {None: None, "same": scale, "none": 1.0}[labels]

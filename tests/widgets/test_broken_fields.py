@@ -60,6 +60,7 @@ def caption(viewer):
     return viewer.canvas.overlays.text.text
 
 
+@pytest.mark.default_cases("field")
 @pytest.mark.parametrize("absent", ["A/3", "A/2/1"], ids=["well", "field"])
 def test_what_is_listed_and_not_there_is_told_and_not_called_broken(
     viewer, tmp_path, absent

@@ -38,6 +38,7 @@ def remote_image(viewer, tmp_path, monkeypatch):
         remote.resume_reading()
 
 
+@pytest.mark.default_cases("1")
 @pytest.mark.parametrize("level", [0, 1])
 def test_a_first_save_into_a_sidecar_asks_no_server(viewer, remote_image, level):
     image, server = remote_image

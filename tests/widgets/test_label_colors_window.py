@@ -95,6 +95,7 @@ def drawn(viewer, ids, colormap):
     return pictures
 
 
+@pytest.mark.default_cases("False")
 @pytest.mark.parametrize("alone", [False, True])
 def test_own_colours_of_more_labels_than_16_bits_count_are_left_at_once(viewer, alone):
     use_workers()

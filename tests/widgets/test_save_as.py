@@ -263,7 +263,7 @@ def test_what_goes_along_and_what_does_not_is_named_before_and_after(viewer, tmp
     table.leave(keep=False)
 
 
-@pytest.mark.default_cases("hides0-0.4", "hides2-0.5")
+@pytest.mark.default_cases("hides2-0.5")
 @pytest.mark.parametrize("version", ["0.4", "0.5"])
 @pytest.mark.parametrize("hides", [(0,), (1,), (0, 2)])
 def test_hidden_channels_are_kept_as_hidden_ones(viewer, tmp_path, version, hides):

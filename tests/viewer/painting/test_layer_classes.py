@@ -107,6 +107,7 @@ def touch(layer, random, pixels):
     todo(layer, (int(now[here]), here), (int(now[there]), there))
 
 
+@pytest.mark.default_cases(*(f"{kind}-{seed}" for kind in TYPES for seed in (0, 1)))
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("kind", TYPES)
 def test_a_new_class_has_no_pixel(tmp_path, kind, seed):

@@ -318,7 +318,7 @@ def test_a_conversion_ends_whatever_fails_and_the_next_one_works(tmp_path, told,
             task.start(str(source), str(made), {"levels": "0"})
         until(lambda: task.job is None)
 
-    for error in each_failing(CONVERTING, forget, convert, 4 * every):
+    for error in each_failing(CONVERTING, forget, convert, 10 * every):
         is_done = task.status == "Done: made.ome.zarr."
         assert is_done or told or str(error) in task.status, error
         assert not task.status.startswith("Reading"), error

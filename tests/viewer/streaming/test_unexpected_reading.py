@@ -64,7 +64,7 @@ DEPTH, SIZE = 3, 64
 @pytest.fixture
 def every(request):
     """Of so many calls, one fails in a quick run."""
-    return 1 if request.config.getoption("--long") else 4
+    return 1 if request.config.getoption("--long") else 12
 
 
 class EventLoop(Window):

@@ -31,6 +31,7 @@ from object_tables import read_classes, stored
 from plates import write_image
 
 LEFT = Qt.MouseButton.LeftButton
+WINDOW = 1000, 750
 
 
 @pytest.fixture
@@ -325,6 +326,7 @@ def press_row(panel, label, modifier=Qt.KeyboardModifier.NoModifier):
 SHIFT = Qt.KeyboardModifier.ShiftModifier
 
 
+@pytest.mark.default_cases("clicks1-labels1")
 @pytest.mark.parametrize(
     ("clicks", "labels"),
     [
@@ -480,6 +482,7 @@ def test_a_key_without_a_chosen_object_changes_nothing(viewer, panel):
     assert reports == [NO_OBJECT]
 
 
+@pytest.mark.default_cases("locked", "hidden")
 @pytest.mark.parametrize("how", ["as usual", "locked", "read-only", "hidden"])
 def test_objects_are_chosen_whatever_may_be_painted(viewer, panel, page, how):
     layer = viewer.layers["nuclei"]
