@@ -56,7 +56,10 @@ OF_ZARR = {
 """Codecs of Zarr v3 that have names of their own."""
 
 NUMBERS = "delta", "astype", "fixedscaleoffset", "quantize", "bitround", "packbits"
-QUICK = "zstd", "blosc", "packbits", "delta"
+OUTER = "zstd", "blosc"
+"""Compressors behind which each codec is tried."""
+
+QUICK = "zstd", "blosc", "packbits"
 LITTLE = {"name": "bytes", "configuration": {"endian": "little"}}
 
 
@@ -206,12 +209,12 @@ def write_table(folder, document, stored):
 
 
 def pairs(names):
-    """List each codec alone, each behind a compressor, and sums behind these."""
+    """List each codec alone, each behind some compressors, and sums behind these."""
     return [(name,) for name in names] + [
         (inner, outer)
         for inner in names
         for outer in names
-        if outer in COMPRESSORS
+        if outer in OUTER
         or (inner in COMPRESSORS and outer in (*CHECKSUMS, "base64", "shuffle"))
     ]
 

@@ -32,12 +32,12 @@ def test_some_codecs_in_all_positions(tmp_path):
     run(tmp_path, *places, script="run_measured.py")
 
 
-@pytest.mark.long(seconds=400)
+@pytest.mark.long(seconds=200)
 def test_all_codecs_and_pairs_of_them_in_all_positions(tmp_path):
     names = [*codecs.COMPRESSORS, *codecs.OTHERS]
     by_zarr = ["zstd", "zlib", "packbits", "delta", "base64"]
     places = codecs.write_all(tmp_path, names, by_zarr, names)
-    assert len(places) > 1200
+    assert len(places) > 500
     run(tmp_path, *places, script="run_measured.py")
 
 

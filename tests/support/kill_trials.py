@@ -328,6 +328,11 @@ def trees_of(before, after):
     return {path.split("/c/")[0] + "/" for path in changed if "/c/" in path}
 
 
+def most_steps(kind):
+    """How many steps of each stage are tried: a bucket and an archive take long."""
+    return 2 if kind == FOLDER else 1
+
+
 def chosen(steps, most):
     """Steps to die at: of each stage the first, the last, and some in between."""
     for stage, count in sorted(steps.items()):

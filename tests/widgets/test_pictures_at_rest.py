@@ -46,7 +46,7 @@ pytest.importorskip("aiohttp", reason="needs the extra [remote]")
 
 pytestmark = pytest.mark.slow
 
-EXAMPLES = int(os.environ.get("EXAMPLES", "30"))
+EXAMPLES = int(os.environ.get("EXAMPLES", "10"))
 
 PROJECTIONS = {"sum": np.sum, "mean": np.mean, "max": np.max, "min": np.min}
 
@@ -503,7 +503,7 @@ def test_at_rest_the_picture_is_what_is_read_at_once(
     walk_often(viewer, PLACES[kind], root, examples=1, legs=2)
 
 
-@pytest.mark.long(seconds=200)
+@pytest.mark.long(seconds=70)
 @pytest.mark.parametrize("kind", PLACES)
 def test_at_rest_the_picture_is_so_after_many_random_walks(
     viewer, slow_reads, tmp_path, kind

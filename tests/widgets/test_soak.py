@@ -171,7 +171,7 @@ def home(viewer, dock):
     return counted(viewer), measured()
 
 
-@pytest.mark.long(seconds=3600)
+@pytest.mark.long(seconds=600)
 def test_nothing_piles_up(viewer, tmp_path, monkeypatch):
     for cache in (chunks, kept_planes.kept):
         monkeypatch.setattr(cache, "limit", CACHED)

@@ -27,7 +27,7 @@ pytest.importorskip("aiohttp", reason="needs the extra [remote]")
 
 LOG = logging.getLogger(__name__)
 
-SECONDS = min(600.0, float(os.environ.get("SOAK_SECONDS", "60")))
+SECONDS = min(300.0, float(os.environ.get("SOAK_SECONDS", "60")))
 
 SIZE, LEVELS = 8192, 4
 """One channel of 16 bits: 128 MiB, several times what may stay in memory."""
@@ -39,7 +39,7 @@ MEGABYTES = 24
 """May come and go between two laps: a fifth of the image. All of it would be 170."""
 
 pytestmark = [
-    pytest.mark.long(seconds=600),
+    pytest.mark.long(seconds=300),
     pytest.mark.slow,
     pytest.mark.skipif(
         not Path("/proc/self/statm").exists(), reason="counts what Linux tells"

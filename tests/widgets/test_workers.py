@@ -234,7 +234,7 @@ def test_a_program_ends_while_a_worker_works():
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
-ENDINGS = 60
+ENDINGS = 24
 
 END_WHILE_EMITTING = """
 import time

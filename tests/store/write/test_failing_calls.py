@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from callers import state_of
-from kill_trials import PAIRS, chosen, differing
+from kill_trials import PAIRS, chosen, differing, most_steps
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/fd").exists(), reason="no such processes here"
@@ -19,7 +19,7 @@ ERRORS = ("ENOSPC", "EIO", "EACCES")
 def test_a_call_that_fails_once(make_trials, name, kind):
     """What failed is named, all is old or new, and to do it again is enough."""
     trials = make_trials(name, kind)
-    for number, step in enumerate(chosen(trials.run(), 2)):
+    for number, step in enumerate(chosen(trials.run(), most_steps(kind))):
         step, reported = trials.start_at(step, ERRORS[number % len(ERRORS)])
         assert reported is not None
         where = step, reported["failures"], reported.get("trace")

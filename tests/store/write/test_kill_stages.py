@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from callers import FOLDER
-from kill_trials import PAIRS, chosen
+from kill_trials import PAIRS, chosen, most_steps
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/fd").exists(), reason="no such processes here"
@@ -31,7 +31,7 @@ def test_death_in_every_stage(make_trials, name, kind, swaps):
     steps = trials.run()
     if swaps and kind == FOLDER:
         assert steps.keys() >= STAGES.get(name, set())
-    for number, step in enumerate(chosen(steps, 2)):
+    for number, step in enumerate(chosen(steps, most_steps(kind))):
         when = ("after", "before")[number % 2]
         step, reported = trials.start_at(step, when)
         assert reported is None
