@@ -31,6 +31,12 @@ class LockedHandler(Handler):
             server.refused.append(path)
             self.send_empty(401)
 
+    def do_HEAD(self):
+        if target := self.server.redirect(self.path):
+            self.send_empty(302, target)
+        else:
+            super().do_HEAD()
+
     def send_empty(self, status, target=""):
         self.send_response(status)
         if target:

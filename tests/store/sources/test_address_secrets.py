@@ -13,7 +13,7 @@ import pytest
 
 from locked_server import two_serving_locked
 from napari_ngff import open_node
-from napari_ngff.errors import OMEZarrError
+from napari_ngff.errors import LoginNeededError, OMEZarrError
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.store.sources.file_part import ObjectRequest
 from napari_ngff.store.sources.remote_store import RemoteStore
@@ -120,6 +120,26 @@ def test_another_server_gets_no_credentials(servers):
     assert second.sent[0][1]["Range"] == "bytes=2-6"
     assert not any(secret in repr(second.sent) for secret in SECRETS)
     assert "Authorization" not in repr(second.sent)
+
+
+def test_a_session_token_goes_to_no_other_server(servers):
+    """The library that reads buckets follows redirections with it."""
+    first, second = servers
+    options = {
+        "key": "mine",
+        "secret": "S3cr/etWord",
+        "token": "t0kenS3cr+et",
+        "endpoint_url": first.address,
+    }
+    source = RemoteStore("s3://lab/a.zarr", options)
+    first.redirect = lambda path: f"{second.address}{path}"
+    with pytest.raises(LoginNeededError, match="which redirects"):
+        source.get("zarr.json")
+    assert not any(secret in repr(second.sent) for secret in SECRETS)
+    # Without a redirection it is used.
+    first.redirect = lambda path: None
+    assert source.get("zarr.json") is None
+    assert "t0kenS3cr+et" in repr(first.sent)
 
 
 def test_the_same_server_gets_the_login_again(servers):

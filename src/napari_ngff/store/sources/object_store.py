@@ -232,6 +232,8 @@ class ObjectStore(ServerAccess):
         # Now: they may have been written since the bucket was opened.
         keys = keys or read_settings(self._profile)
         key, secret, token = map(keys.get, KEYS)
+        if token or not (key or secret):
+            require_endpoint(self._server, self._options.get(ENDPOINT))
         if not (key or secret):
             return {"credential_provider": find_provider(self._profile)}
         if not (key and secret):
@@ -510,19 +512,40 @@ def find_provider(profile: str) -> Any:
 
 def find_region(server: str, endpoint: str) -> str:
     """Ask in which region a bucket is; "" where there is no answer."""
-    from urllib.error import HTTPError
-    from urllib.request import Request, urlopen
+    return str(ask_bucket(server, endpoint).get("x-amz-bucket-region") or "")
 
-    bucket = server.rpartition("/")[2]
-    asked = Request(f"{endpoint}/{bucket}", method="HEAD")
+
+def require_endpoint(server: str, endpoint: str | None) -> None:
+    """Refuse an endpoint that redirects: obstore sends a session token along.
+
+    Raises
+    ------
+    NoCredentialsError
+    """
+    # A region of AWS redirects to another one, which may have the token.
+    target = ask_bucket(server, endpoint).get("Location") if endpoint else None
+    if target is not None:
+        msg = f"they are not sent to {endpoint}, which redirects to {target}"
+        raise NoCredentialsError(msg)
+
+
+def ask_bucket(server: str, endpoint: str) -> Any:
+    """Ask for a bucket as anyone may; return the headers of the answer, a mapping."""
+    from urllib.error import HTTPError
+    from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+    class Stay(HTTPRedirectHandler):
+        def redirect_request(self, *_: Any) -> None:
+            """Follow no redirection: it is an answer, too."""
+
+    asked = Request(f"{endpoint}/{server.rpartition('/')[2]}", method="HEAD")
     try:
-        with urlopen(asked, timeout=10) as answer:
-            headers = answer.headers
+        with build_opener(Stay).open(asked, timeout=10) as answer:
+            return answer.headers
     except HTTPError as error:  # to anyone: the region is stated all the same
-        headers = error.headers
+        return error.headers
     except OSError:
-        return ""
-    return str(headers.get("x-amz-bucket-region") or "")
+        return {}
 
 
 def translate_error(error: Exception) -> Exception:
