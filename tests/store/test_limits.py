@@ -10,7 +10,12 @@ from napari_ngff import open_node
 from napari_ngff.cli import main
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.arrays.chunked_array import open_array
-from napari_ngff.store.limits import CHUNK_VARIABLE, allowed_chunk, check_chunk
+from napari_ngff.store.limits import (
+    CHUNK_VARIABLE,
+    allowed_chunk,
+    check_chunk,
+    size_text,
+)
 from napari_ngff.store.pyramids.pyramid import open_pyramid
 from napari_ngff.store.sources.folder_store import FolderStore
 from saving import describe
@@ -68,3 +73,11 @@ def test_what_is_no_number_allows_the_usual_size(monkeypatch, text):
     check_chunk(usual)
     with pytest.raises(OMEZarrError):
         check_chunk(usual + 1)
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 bytes"), (1, "1 byte"), (999, "999 bytes"), (1000, "1 kB"), (2e12, "2 TB")],
+)
+def test_sizes_are_written_as_people_do(size, text):
+    assert size_text(size) == text

@@ -91,7 +91,7 @@ def size_text(nbytes: float) -> str:
     size = nbytes
     for unit in ("bytes", "kB", "MB", "GB"):
         if size < 1000:
-            return f"{size:.3g} {unit}"
+            return f"{size:.3g} {'byte' if nbytes == 1 else unit}"
         size /= 1000
     return f"{size:,.3g} TB"
 

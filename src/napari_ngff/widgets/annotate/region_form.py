@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from qtpy.QtCore import QSignalBlocker, Signal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import QFormLayout, QVBoxLayout, QWidget
 
+from napari_ngff.store.limits import size_text
 from napari_ngff.viewer.bridge.handover import REGIONS, RegionHandover, list_sources
 from napari_ngff.viewer.bridge.view_volume import plan_volume, show_volume
 from napari_ngff.viewer.layers.label_owners import image_address
@@ -153,16 +154,6 @@ class RegionForm(QWidget):
                 done(layers)
 
         self._tasks.start_task("take", handover.read_region, hand_over)
-
-
-def size_text(nbytes: int) -> str:
-    """Write a number of bytes as people do."""
-    size = float(nbytes)
-    for unit in ("bytes", "KiB", "MiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}"
-        size /= 1024
-    return f"{size:.1f} GiB"
 
 
 TITLE = "View a region in 3D"
