@@ -111,6 +111,20 @@ def test_the_site_has_the_pages_of_the_first_page_in_its_order() -> None:
     assert in_index == in_site
 
 
+def test_every_preference_has_its_row_with_the_default() -> None:
+    manifest = yaml.safe_load((ROOT / "napari.yaml").read_text(encoding="utf-8"))
+    groups = manifest["contributions"]["configurations"].values()
+    stated = {
+        entry["title"]: {"True": "on", "False": "off"}.get(default, default)
+        for group in groups
+        for entry in group["properties"].values()
+        for default in [str(entry["default"])]
+    }
+    _, _, section = PAGES["docs/keys.md"].partition("## Preferences")
+    rows = re.findall(r"^\| (.+) \| ([^:|]+)[^|]*\|$", section.split("## ")[0], re.M)
+    assert {name: default.strip() for name, default in rows[1:]} == stated
+
+
 def test_every_page_is_reached_from_the_first() -> None:
     reached, waiting = set(), [ROOT / "docs/index.md"]
     while waiting:
