@@ -86,8 +86,6 @@ KINDS = re.compile(
 MAKES_KINDS = {
     "store/hierarchy/location.py": "has the table of kinds",
     "store/write/new_hierarchy.py": "chooses where a new hierarchy goes",
-    "store/write/partial_folder.py": "makes one that can be continued",
-    "store/convert/conversion.py": "reads the place that a user names for one",
     "store/write/zip_unpacking.py": "reads entries of an archive in parts",
 }
 """Modules that name a kind, beside those of ``store/sources``. Who made a folder, or

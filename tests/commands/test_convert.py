@@ -14,8 +14,9 @@ import zarr
 import napari_ngff
 from buckets import bucket_server
 from napari_ngff.cli import main
-from napari_ngff.store.convert import array_task, work_unit
-from napari_ngff.store.write import partial_folder
+from napari_ngff.store.convert import array_task
+from napari_ngff.store.sources.folder_store import FolderStore
+from napari_ngff.store.write import new_hierarchy
 from napari_ngff.testing import write_image, write_plate
 
 
@@ -151,7 +152,7 @@ def test_what_cannot_be_read(folder, tmp_path, capsys, monkeypatch) -> None:
     def full(*_) -> None:
         raise OSError(28, "No space left on device", str(made))
 
-    monkeypatch.setattr(work_unit, "put_object", full)
+    monkeypatch.setattr(FolderStore, "put_new", full)
     assert main([*command[:2], str(tmp_path / "full.ome.zarr")]) == 1
     error = capsys.readouterr().err
     assert "Make room on that disk" in error
@@ -196,7 +197,7 @@ def test_from_a_bucket(folder, tmp_path) -> None:
 def test_nothing_in_a_bucket_is_overwritten(
     folder, tmp_path, monkeypatch, capsys
 ) -> None:
-    monkeypatch.setattr(partial_folder, "data_folder", lambda: tmp_path)
+    monkeypatch.setattr(new_hierarchy, "data_folder", lambda: tmp_path)
     cells = str(folder / "cells.ome.zarr")
     with bucket_server() as files:
         files.mkdir("replaced")
@@ -216,7 +217,7 @@ def stop_in_the_middle(done: int, total: int) -> None:
 
 @pytest.mark.long
 def test_from_bucket_to_bucket(folder, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(partial_folder, "data_folder", lambda: tmp_path)
+    monkeypatch.setattr(new_hierarchy, "data_folder", lambda: tmp_path)
     monkeypatch.setattr(array_task, "CODED", 6_000)
     with bucket_server() as files:
         files.mkdir("twice")
@@ -235,9 +236,9 @@ def test_from_bucket_to_bucket(folder, tmp_path, monkeypatch) -> None:
         with pytest.raises(napari_ngff.OMEZarrError):
             napari_ngff.open(made)
         written = []
-        put = work_unit.put_object
+        put = FolderStore.put_new
         monkeypatch.setattr(
-            work_unit, "put_object", lambda *a: written.append(a[1]) or put(*a)
+            FolderStore, "put_new", lambda *a: written.append(a[1]) or put(*a)
         )
         assert command("--resume") == 0
         assert list(tmp_path.glob("conversions/*")) == []
@@ -253,7 +254,7 @@ def test_from_bucket_to_bucket(folder, tmp_path, monkeypatch) -> None:
 
 @pytest.mark.long
 def test_objects_of_a_bucket_are_never_deleted(folder, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(partial_folder, "data_folder", lambda: tmp_path)
+    monkeypatch.setattr(new_hierarchy, "data_folder", lambda: tmp_path)
     monkeypatch.setattr(array_task, "CODED", 6_000)
     asked = {"chunks": "y=32,x=32", "codec": "gzip"}
     with bucket_server() as files:

@@ -93,6 +93,24 @@ class Store(ABC):
             remedy="Ask its owner for permission, or save a copy elsewhere.",
         )
 
+    def put_new(self, key: str, parts: Iterable[bytes]) -> None:
+        """Write an object of a hierarchy that is made, and that nobody reads yet.
+
+        As a whole, from any process: a worker that counts as lost may write the same
+        object as the one that does its work again. Raises AccessError, ServerError and
+        OSError.
+        """
+        raise NotImplementedError
+
+    def copy_new(self, source: Store, key: str, new_key: str) -> bool | None:
+        """Let a server copy an object of `source`; return whether there is such a one.
+
+        None where the server does not copy it, which may still be read and written.
+        """
+
+    def flush_new(self, keys: Iterable[str]) -> None:
+        """Wait until objects are on the disk, many at once; on a server they are."""
+
     @abstractmethod
     def read(
         self, key: str, start: int | None = None, length: int | None = None
@@ -549,45 +567,6 @@ class Transaction(ABC):
         OSError
             Where the system refuses; another call continues.
         """
-
-
-def replace_unchanged(
-    transaction: Transaction,
-    path: str,
-    make: Callable[[NewTree], Revisions],
-    *,
-    kept: str = "",
-) -> None:
-    """Replace an array by one that is made of objects which others may change.
-
-    Parameters
-    ----------
-    transaction
-        Of the hierarchy.
-    path
-        Of the array.
-    make
-        Makes the new array; returns the objects that it was made of, with the revisions
-        that they had before they were read. Called again if one was changed meanwhile,
-        or where it raises a ConflictError.
-    kept
-        See `NewTree.commit`.
-
-    Raises
-    ------
-    ConflictError
-        Where others change these objects again and again; the array stays as it is.
-    OSError
-        Where the system refuses; the array stays as it is.
-    """
-    for tries_left in reversed(range(TRIES)):
-        with transaction.replace_tree(path, documents=[path]) as tree:
-            try:
-                tree.commit(kept=kept, expected=make(tree))
-                return
-            except ConflictError:
-                if not tries_left:
-                    raise
 
 
 def conflict_error(root: str, keys: Sequence[str]) -> ConflictError:

@@ -15,8 +15,7 @@ from napari_ngff import convert
 from napari_ngff.errors import ConflictError
 from napari_ngff.store.convert import array_task
 from napari_ngff.store.sources import remote_store
-from napari_ngff.store.write import new_hierarchy, partial_folder
-from napari_ngff.store.write.new_hierarchy import copy_by_server
+from napari_ngff.store.write import bucket_transaction, new_hierarchy
 from napari_ngff.testing import write_image
 
 
@@ -54,9 +53,9 @@ class CopiedImage:
 @pytest.fixture
 def image(tmp_path, monkeypatch, request):
     """An image in a bucket of its own: the server keeps buckets for all tests."""
-    monkeypatch.setattr(partial_folder, "data_folder", lambda: tmp_path)
+    monkeypatch.setattr(new_hierarchy, "data_folder", lambda: tmp_path)
     monkeypatch.setattr(array_task, "KEPT", 1_000_000)
-    monkeypatch.setattr(new_hierarchy, "_uncopied", set())
+    monkeypatch.setattr(bucket_transaction, "_uncopied", set())
     folder = write_image(tmp_path / "cells.ome.zarr", "0.4", shape=(1, 300, 300))
     with bucket_server() as files:
         image = CopiedImage(folder, files, request.node.name.replace("_", "-"))
@@ -95,14 +94,15 @@ def test_a_server_that_does_not_copy(image, tmp_path) -> None:
 def test_a_bucket_of_the_same_name_elsewhere(image) -> None:
     options = {"endpoint_url": "http://127.0.0.1:9", "anon": True}
     other = remote_store.RemoteStore(image.address, options)
-    assert copy_by_server(other, ".zattrs", image.made, ".zattrs") is None
+    made = remote_store.RemoteStore(image.made)
+    assert made.copy_new(other, ".zattrs", ".zattrs") is None
     assert image.copied() == []
     image.files.mkdir("other-bucket")
     target = "s3://other-bucket/made.ome.zarr"
     same = remote_store.RemoteStore(image.address)
-    assert copy_by_server(same, ".zattrs", target, ".zattrs") is True
+    assert remote_store.RemoteStore(target).copy_new(same, ".zattrs", ".zattrs") is True
     assert image.files.exists(f"{target}/.zattrs")
-    assert copy_by_server(same, ".zattrs", image.made, ".zattrs") is True
+    assert made.copy_new(same, ".zattrs", ".zattrs") is True
 
 
 @pytest.mark.long

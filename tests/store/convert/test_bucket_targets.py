@@ -7,8 +7,8 @@ import pytest
 from buckets import bucket_server
 from napari_ngff import convert
 from napari_ngff.errors import UnsupportedError
-from napari_ngff.store.convert import work_unit
 from napari_ngff.store.hierarchy.node import open_node
+from napari_ngff.store.sources.remote_store import RemoteStore
 from napari_ngff.testing import write_image
 
 
@@ -57,16 +57,16 @@ def test_a_conversion_that_ends_while_its_documents_are_put_is_continued(
     bucket, source, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
-    put = work_unit.put_object
+    put = RemoteStore.put_new
 
-    def put_some(root, key, parts):
-        if root.startswith("s3:") and key.endswith("1/zarr.json"):
+    def put_some(store, key, parts):
+        if key.endswith("1/zarr.json"):
             raise KeyboardInterrupt
-        put(root, key, parts)
+        put(store, key, parts)
 
     target, local = "s3://targets/made.ome.zarr", tmp_path / "made.ome.zarr"
     with monkeypatch.context() as patch:
-        patch.setattr(work_unit, "put_object", put_some)
+        patch.setattr(RemoteStore, "put_new", put_some)
         with pytest.raises(KeyboardInterrupt):
             convert(source, target)
     convert(source, target, resume=True)

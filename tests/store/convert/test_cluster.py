@@ -19,8 +19,8 @@ from buckets import bucket_server
 from napari_ngff import convert
 from napari_ngff.cli import main
 from napari_ngff.errors import AccessError
-from napari_ngff.store.convert import work_unit
-from napari_ngff.store.write import partial_folder
+from napari_ngff.store.sources.folder_store import FolderStore
+from napari_ngff.store.write import new_hierarchy
 from napari_ngff.testing import write_plate
 from patience import until
 
@@ -140,9 +140,9 @@ def test_the_scheduler_is_killed(plate, tmp_path, monkeypatch, capsys) -> None:
     with pytest.raises(napari_ngff.OMEZarrError):
         napari_ngff.open(folder / ".made.ome.zarr.partial" / "new")
     written = []
-    put = work_unit.put_object
+    put = FolderStore.put_new
     monkeypatch.setattr(
-        work_unit, "put_object", lambda *a: written.append(a[1]) or put(*a)
+        FolderStore, "put_new", lambda *a: written.append(a[1]) or put(*a)
     )
     # By threads of this process: any scheduler continues what another one began.
     convert(plate, made, codec="gzip", resume=True)
@@ -157,7 +157,7 @@ def walk_keys(folder: Path) -> list[str]:
 
 
 def test_from_bucket_to_bucket(plate, tmp_path, monkeypatch, capsys) -> None:
-    monkeypatch.setattr(partial_folder, "data_folder", lambda: tmp_path)
+    monkeypatch.setattr(new_hierarchy, "data_folder", lambda: tmp_path)
     some = tmp_path / "some.ome.zarr"
     convert(plate, some, to_version="0.4", wells="A*,H12")
     with bucket_server() as files:

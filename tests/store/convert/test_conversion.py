@@ -19,12 +19,13 @@ import napari_ngff
 from judges import validate_models, validate_yaozarrs
 from napari_ngff import convert
 from napari_ngff.errors import ChunkError, ConflictError, UnsupportedError
-from napari_ngff.store.convert import array_task, conversion, work_unit
+from napari_ngff.store.convert import array_task, conversion
 from napari_ngff.store.convert.array_task import ArrayTask
 from napari_ngff.store.convert.conversion import are_nested
 from napari_ngff.store.convert.conversion_plan import ConversionPlan
 from napari_ngff.store.convert.request import read_request
 from napari_ngff.store.pyramids.level_reduction import LevelReduction
+from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.testing import write_image, write_plate
 from patience import until
 
@@ -373,9 +374,9 @@ def test_a_stopped_conversion_is_continued(
         with pytest.raises(napari_ngff.OMEZarrError):
             napari_ngff.open(place)
     written = []
-    put = work_unit.put_object
+    put = FolderStore.put_new
     monkeypatch.setattr(
-        work_unit, "put_object", lambda *a: written.append(a[1]) or put(*a)
+        FolderStore, "put_new", lambda *a: written.append(a[1]) or put(*a)
     )
     with pytest.raises(ValueError, match="other settings"):
         convert(sources["0.4"], made, resume=True, crop="t=0", **asked)
@@ -517,7 +518,7 @@ def test_a_source_that_changes_is_noticed(sources, tmp_path, monkeypatch) -> Non
 
 
 def test_a_full_disk(sources, tmp_path, monkeypatch) -> None:
-    put, count = work_unit.put_object, []
+    put, count = FolderStore.put_new, []
 
     def full(*given):
         count.append(0)
@@ -525,7 +526,7 @@ def test_a_full_disk(sources, tmp_path, monkeypatch) -> None:
             raise OSError(28, "No space left on device", "x")
         put(*given)
 
-    monkeypatch.setattr(work_unit, "put_object", full)
+    monkeypatch.setattr(FolderStore, "put_new", full)
     made = tmp_path / "made.ome.zarr"
     with pytest.raises(OSError, match="No space left"):
         convert(sources["0.4"], made)
@@ -610,9 +611,9 @@ def test_a_killed_process_is_continued(sources, tmp_path, monkeypatch) -> None:
         assert process.returncode == -9
         assert not made.exists()
     written = []
-    put = work_unit.put_object
+    put = FolderStore.put_new
     monkeypatch.setattr(
-        work_unit, "put_object", lambda *a: written.append(a[1]) or put(*a)
+        FolderStore, "put_new", lambda *a: written.append(a[1]) or put(*a)
     )
     result = convert(sources["0.4"], made, codec="gzip:9", resume=True)
     # Some units were finished by the processes that were killed.

@@ -54,7 +54,7 @@ def test_conversions_run_at_the_same_time(tmp_path) -> None:
         for i in range(2000):
             task = DocumentTask((), ())
             run = f"{thread} {i}"
-            unit = WorkUnit(run, 0, source, str(tmp_path), task, 0, looks=True)
+            unit = WorkUnit(run, 0, source, source, task, 0, looks=True)
             try:
                 run_unit(unit)
             except (RuntimeError, OMEZarrError, OSError) as error:

@@ -16,7 +16,7 @@ from napari_ngff import convert
 from napari_ngff.errors import ConflictError, FileChangedError
 from napari_ngff.store.convert import array_task
 from napari_ngff.store.sources.remote_store import RemoteStore
-from napari_ngff.store.write import partial_folder
+from napari_ngff.store.write import new_hierarchy
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.testing import write_image
 from range_server import serving_ranges
@@ -192,7 +192,7 @@ def test_an_object_of_a_bucket(source, tmp_path) -> None:
 def test_parts_in_a_bucket_that_cannot_be_continued(
     source, tmp_path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(partial_folder, "data_folder", lambda: tmp_path)
+    monkeypatch.setattr(new_hierarchy, "data_folder", lambda: tmp_path)
     with bucket_server() as files:
         files.mkdir("left")
         made = "s3://left/made.ome.zarr"

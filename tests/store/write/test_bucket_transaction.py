@@ -35,9 +35,7 @@ from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.sources import remote_store, server_access
 from napari_ngff.store.sources.remote_store import RemoteStore
-from napari_ngff.store.write import new_hierarchy
 from napari_ngff.store.write.bucket_transaction import ObjectBucket
-from napari_ngff.store.write.new_hierarchy import put_object
 from unreliable import DROP, Handler, serving
 
 CHUNKS = (16, 16)
@@ -171,9 +169,7 @@ def silent_server(files, monkeypatch):
         host, port = server.getsockname()
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
         monkeypatch.setattr(server_access, "LONGEST_REQUEST", 0.5)
-        new_hierarchy.open_bucket.cache_clear()
         yield
-    new_hierarchy.open_bucket.cache_clear()
 
 
 class Deaf(Handler):
@@ -189,12 +185,10 @@ def dead_server(request, files, monkeypatch):
     with serving(".", Deaf) as server:
         server.answer = lambda path: DROP
         monkeypatch.setenv("AWS_ENDPOINT_URL", server.address)
-        new_hierarchy.open_bucket.cache_clear()
         if request.param == "hangs up":
             yield
     if request.param == "refuses":
         yield
-    new_hierarchy.open_bucket.cache_clear()
 
 
 CALLS = {
@@ -205,7 +199,7 @@ CALLS = {
     "look": lambda source, bucket: bucket.find_revision("0/c/0/0"),
     "save": lambda source, bucket: bucket.put_object("0/c/0/0", b"1", None),
     "remove": lambda source, bucket: bucket.delete_object("0/c/0/0", None),
-    "convert": lambda source, bucket: put_object(ADDRESS, "zarr.json", [b"{}"]),
+    "convert": lambda source, bucket: source.put_new("zarr.json", [b"{}"]),
 }
 
 
@@ -260,7 +254,7 @@ def test_a_server_that_never_answers_ends_a_save(silent_server):
 
 def test_a_server_that_never_answers_ends_a_conversion(silent_server):
     with pytest.raises(ServerError, match="not complete after"):
-        put_object("s3://cells/new.zarr", "zarr.json", [b"{}"])
+        RemoteStore("s3://cells/new.zarr").put_new("zarr.json", [b"{}"])
 
 
 def test_a_large_object_may_take_longer():

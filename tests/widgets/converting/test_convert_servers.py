@@ -16,7 +16,7 @@ from locked_server import serving_locked
 from mouse import until
 from napari_ngff.plugin import use_workers
 from napari_ngff.store.convert import child_process
-from napari_ngff.store.write import partial_folder
+from napari_ngff.store.write import new_hierarchy
 from napari_ngff.viewer.streaming.streamed_levels import fetcher
 from napari_ngff.widgets.converting.convert_form import show_convert_form
 from napari_ngff.widgets.form_dialog import main_window
@@ -129,7 +129,7 @@ def test_a_login_that_is_cancelled_leaves_the_reason(viewer, tmp_path):
 @pytest.fixture
 def bucket(tmp_path, monkeypatch):
     """A bucket of a computer without credentials; yields files and the endpoint."""
-    monkeypatch.setattr(partial_folder, "data_folder", lambda: tmp_path)
+    monkeypatch.setattr(new_hierarchy, "data_folder", lambda: tmp_path)
     with bucket_server() as files:
         files.mkdir("made")
         endpoint = os.environ["AWS_ENDPOINT_URL"]

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import NodeNotFoundError
-from napari_ngff.store.arrays.array_writer import ArrayWriter
+from napari_ngff.store.arrays.array_writer import ArrayWriter, replace_unchanged
 from napari_ngff.store.arrays.boxes import box_of, cells_in
 from napari_ngff.store.arrays.chunked_array import Box, ChunkedArray, open_array
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.limits import ARRAY_DOCUMENT, parse_json
-from napari_ngff.store.store import NewTree, Revisions, Transaction, replace_unchanged
 
 if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.sources.blob import Revision
+    from napari_ngff.store.store import NewTree, Revisions, Transaction
 
 
 def retype_arrays(

@@ -27,11 +27,11 @@ from napari_ngff.store.arrays.chunked_array import ChunkedArray, make_array
 from napari_ngff.store.arrays.encoding import ChunkEncoder, encode_shard
 from napari_ngff.store.arrays.stored_objects import ArrayObjects, join_key
 from napari_ngff.store.limits import ARRAY_DOCUMENT
-from napari_ngff.store.store import conflict_error
+from napari_ngff.store.store import TRIES, conflict_error
 
 if TYPE_CHECKING:
     from napari_ngff.store.sources.blob import Blob, Revision
-    from napari_ngff.store.store import Secure, Transaction
+    from napari_ngff.store.store import NewTree, Revisions, Secure, Transaction
 
 Array = npt.NDArray[Any]
 
@@ -345,6 +345,45 @@ class ArrayWriter:
         """Useful number of units at the same time."""
         room = MEMORY // (COPIES * self.array.layout.chunk_nbytes)
         return max(1, min(room, self._objects.source.traits.at_once))
+
+
+def replace_unchanged(
+    transaction: Transaction,
+    path: str,
+    make: Callable[[NewTree], Revisions],
+    *,
+    kept: str = "",
+) -> None:
+    """Replace an array by one that is made of objects which others may change.
+
+    Parameters
+    ----------
+    transaction
+        Of the hierarchy.
+    path
+        Of the array.
+    make
+        Makes the new array; returns the objects that it was made of, with the revisions
+        that they had before they were read. Called again if one was changed meanwhile,
+        or where it raises a ConflictError.
+    kept
+        See `NewTree.commit`.
+
+    Raises
+    ------
+    ConflictError
+        Where others change these objects again and again; the array stays as it is.
+    OSError
+        Where the system refuses; the array stays as it is.
+    """
+    for tries_left in reversed(range(TRIES)):
+        with transaction.replace_tree(path, documents=[path]) as tree:
+            try:
+                tree.commit(kept=kept, expected=make(tree))
+                return
+            except ConflictError:
+                if not tries_left:
+                    raise
 
 
 def require_encodable(array: ChunkedArray) -> None:

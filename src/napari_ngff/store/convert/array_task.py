@@ -20,7 +20,6 @@ from napari_ngff.store.arrays.encoding import ChunkEncoder
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.limits import ARRAY_DOCUMENT
 from napari_ngff.store.pyramids.level_reduction import LevelReduction
-from napari_ngff.store.write.new_hierarchy import target_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -205,13 +204,12 @@ def grow_block(unit: Shape, source: Shape, shape: Shape, most: int) -> Shape:
 class OpenedTask:
     """The arrays of a task, opened once in a process."""
 
-    def __init__(self, source: Store, target: str, task: ArrayTask) -> None:
+    def __init__(self, source: Store, target: Store, task: ArrayTask) -> None:
         self.task = task
-        made = target_source(target)
         # A level that is made again follows from the new one that is finer.
-        place: Store = made if task.method else source
+        place = target if task.method else source
         self.source = open_array(place, task.source, task.zarr_format)
-        self.target = open_array(made, task.target)
+        self.target = open_array(target, task.target)
         self.unit = self.target.shards or self.target.chunks
         for array in (self.source, self.target):
             array.objects.find_separator()

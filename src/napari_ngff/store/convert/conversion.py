@@ -13,7 +13,6 @@ from napari_ngff.errors import (
     ConflictError,
     OMEZarrError,
     OptionError,
-    UnsupportedError,
 )
 from napari_ngff.store.convert.array_task import DocumentTask, sharing_sources
 from napari_ngff.store.convert.conversion_plan import ConversionPlan, read_task
@@ -35,7 +34,7 @@ from napari_ngff.store.sources.server_logins import (
     find_login,
     set_login,
 )
-from napari_ngff.store.write.new_hierarchy import SINGLE, is_bucket
+from napari_ngff.store.write.new_hierarchy import Target, find_target, is_single
 from napari_ngff.store.write.partial_folder import PartialFolder, Unfinished, UnitRecord
 
 if TYPE_CHECKING:
@@ -192,8 +191,8 @@ def convert_hierarchy(
     FileExistsError, ValueError, OMEZarrError, OSError
         As `convert`.
     """
-    target = find_target(target)
-    request = fit_request(node, target, read_request(options))
+    place = find_target(target)
+    request = fit_request(node, place, read_request(options))
     if not options.get("follow_links"):
         node = without_links(node)
     skips = options.get("unreadable") == "skip"
@@ -207,10 +206,10 @@ def convert_hierarchy(
     resumes, how = options.get("resume", False), "--resume continues"
     if resumes is None:
         how = "converting to the same name again continues"
-        earlier = PartialFolder(target, settings, overwrite=False, resume=True)
+        earlier = PartialFolder(place, settings, overwrite=False, resume=True)
         resumes = earlier.find_unfinished() is Unfinished.SAME
     overwrites = options.get("overwrite", False)
-    folder = PartialFolder(target, settings, overwrite=overwrites, resume=resumes)
+    folder = PartialFolder(place, settings, overwrite=overwrites, resume=resumes)
     run = ConversionRun(node, folder, request, skips, scheduler)
     run.progress, run.follow = progress, follow
     with folder, sharing_sources():
@@ -228,7 +227,7 @@ def convert_hierarchy(
 
 
 def fit_request(
-    node: Node, target: Path | str, request: ConversionRequest
+    node: Node, target: Target, request: ConversionRequest
 ) -> ConversionRequest:
     """Add to a request what its target needs.
 
@@ -240,7 +239,7 @@ def fit_request(
         Where the target is in the source.
     """
     _require_apart(node, target)
-    if Path(target).suffix.lower() != SINGLE:
+    if not is_single(target.name):
         return request
     if request.version.zarr_format == 2:
         text = "An .ozx file needs OME-Zarr 0.5 or newer."
@@ -249,38 +248,12 @@ def fit_request(
     return replace(request, adds_shards=request.auto_shards is not False)
 
 
-def find_target(target: str | Path) -> Path | str:
-    """Return a path, or an address of S3.
-
-    Raises
-    ------
-    UnsupportedError
-        Where it is another address.
-    """
-    if not is_url(str(target)):
-        return Path(target).absolute()
-    address = str(target).rstrip("/")
-    if not is_bucket(address):
-        raise UnsupportedError(
-            f"{target} is not a folder or file of this computer, or an address of S3.",
-            remedy="Convert to a folder, and upload it.",
-        )
-    if address.lower().endswith(SINGLE):
-        msg = "An .ozx file is written on this computer."
-        raise UnsupportedError(msg, remedy="Convert it here, and upload it.")
-    return address
-
-
-def _require_apart(node: Node, target: Path | str) -> None:
+def _require_apart(node: Node, target: Target) -> None:
     """Refuse a target inside of the source, and the other way round."""
-    name = node.location.source.name
-    source, place = PurePath(name), PurePath(target)
-    if isinstance(target, Path):
-        if not Path(name).exists():
-            return  # on a server
-        source, place = Path(name).resolve(), target.resolve()
-    if are_nested(source, place):
-        raise ValueError(f"{target} and its source {name} are inside of each other.")
+    name, made = node.location.source.name, str(target.name)
+    paths = (PurePath(n) if is_url(n) else Path(n).resolve() for n in (name, made))
+    if are_nested(*paths):
+        raise ValueError(f"{made} and its source {name} are inside of each other.")
 
 
 def are_nested(one: PurePath, other: PurePath) -> bool:
@@ -355,7 +328,7 @@ class ConversionRun:
                     folder.token,
                     number,
                     source,
-                    folder.root,
+                    folder.target.store,
                     task,
                     index,
                     skips=self.skips,
@@ -391,7 +364,7 @@ class ConversionRun:
             run_units(waiting, run_unit, note_unit, self.scheduler)
         self.compare_source(archive, units)
         folder.place_hierarchy(partial(self.report_step, "pack"))
-        return ConversionResult(folder.target, units, total, tuple(problems))
+        return ConversionResult(folder.target.name, units, total, tuple(problems))
 
     def compare_source(self, archive: Revision | None, units: int) -> None:
         """Find out whether the source changed after it was read.

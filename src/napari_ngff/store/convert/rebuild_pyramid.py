@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.errors import OptionError, UnsupportedError
 from napari_ngff.metadata.dump import dump_level
 from napari_ngff.metadata.version import V0_4, V0_5, Version
-from napari_ngff.store.arrays.array_writer import ArrayWriter
+from napari_ngff.store.arrays.array_writer import ArrayWriter, replace_unchanged
 from napari_ngff.store.arrays.boxes import whole_box
 from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
 from napari_ngff.store.arrays.stored_objects import join_key
@@ -41,9 +41,7 @@ from napari_ngff.store.hierarchy.save_transform import entry_of
 from napari_ngff.store.pyramids.level_reduction import method_named
 from napari_ngff.store.pyramids.pyramid_writer import PyramidPlan, place_coarse_level
 from napari_ngff.store.sources.folder_store import FolderStore
-from napari_ngff.store.store import NewTree, Revisions, Transaction, replace_unchanged
 from napari_ngff.store.write.consolidated import update_copies
-from napari_ngff.store.write.new_hierarchy import flush_objects, put_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -51,7 +49,7 @@ if TYPE_CHECKING:
     from napari_ngff.metadata.model import JSON, ImageMetadata, Level, Multiscale
     from napari_ngff.store.arrays.chunk_layout import Shape
     from napari_ngff.store.sources.blob import Revision
-    from napari_ngff.store.store import Store
+    from napari_ngff.store.store import NewTree, Revisions, Store, Transaction
 
 METHODS = ("mean", "mode", "nearest")
 
@@ -157,9 +155,9 @@ class ReplacedLevel:
                 revisions |= ArrayWriter(array, self.transaction).list_revisions()
             made = {join_key(tree.key, name): d for name, d in self.documents.items()}
             for key, data in made.items():
-                put_object(folder.root, key, (data,))
+                folder.put_new(key, (data,))
             # As the chunks: the old level goes once the new one is in its place.
-            flush_objects(folder.root, [*made])
+            folder.flush_new(made)
             new = open_array(folder, tree.key, zarr_format)
             if not new.direct:
                 raise UnsupportedError(
@@ -180,7 +178,7 @@ class ReplacedLevel:
                 self.factors,
             )
             units = (
-                WorkUnit(tree.key, index, folder, folder.root, task, index)
+                WorkUnit(tree.key, index, folder, folder, task, index)
                 for index in range(task.count)
             )
             with sharing_sources():

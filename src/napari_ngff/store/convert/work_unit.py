@@ -49,12 +49,6 @@ from napari_ngff.store.convert.array_task import (
 )
 from napari_ngff.store.sources.read_ahead import call_at_once
 from napari_ngff.store.threads import share_work
-from napari_ngff.store.write.new_hierarchy import (
-    copy_by_server,
-    flush_objects,
-    put_object,
-    target_source,
-)
 from napari_ngff.store.write.partial_folder import UnitRecord
 
 if TYPE_CHECKING:
@@ -87,7 +81,7 @@ class WorkUnit:
     source
         The hierarchy that is read.
     target
-        Path, or address, of the new hierarchy.
+        The new hierarchy.
     task, index
         What it is a part of, and which.
     done
@@ -101,7 +95,7 @@ class WorkUnit:
     run: str
     number: int
     source: Store
-    target: str
+    target: Store
     task: Task
     index: int
     done: UnitRecord | None = None
@@ -119,8 +113,7 @@ class WorkUnit:
 def _open_task(unit: WorkUnit) -> OpenedTask:
     """Open the arrays of a unit, once for all units of a task."""
     assert isinstance(unit.task, ArrayTask)
-    source: Any = unit.source
-    return open_task(source, unit.target, unit.task)
+    return open_task(unit.source, unit.target, unit.task)
 
 
 @dataclass(slots=True)
@@ -141,15 +134,15 @@ class _Written:
                 size += len(part)
                 yield part
 
-        put_object(self.unit.target, key, counted())
+        self.unit.target.put_new(key, counted())
         self.objects[key] = size
 
     def copy_in_bucket(self, source_key: str, key: str) -> bool:
         """Let a server copy an object; False where it has to be read and written."""
-        unit = self.unit
-        copied = copy_by_server(unit.source, source_key, unit.target, key)
+        target = self.unit.target
+        copied = target.copy_new(self.unit.source, source_key, key)
         if copied:
-            found = target_source(unit.target).ask_revision(key)
+            found = target.ask_revision(key)
             if found is None:
                 return False
             self.objects[key] = found.size
@@ -178,8 +171,9 @@ def run_unit(unit: WorkUnit) -> UnitRecord:
     OSError
         Where reading or writing fails.
     """
-    source = shared_sources(unit.run).setdefault(unit.source.name, unit.source)
-    unit = replace(unit, source=source)
+    shared = shared_sources(unit.run)
+    source, target = (shared.setdefault(s.name, s) for s in (unit.source, unit.target))
+    unit = replace(unit, source=source, target=target)
     written = _Written(unit, {}, [], _note_states(unit))
     if unit.looks or isinstance(unit.task, DocumentTask):
         return written.record()
@@ -210,7 +204,7 @@ def run_unit(unit: WorkUnit) -> UnitRecord:
                 f"{unit.source.name}/{changed} was changed while it was read.",
                 remedy="Convert it again when nothing writes there.",
             )
-    flush_objects(unit.target, sorted(written.objects))
+    unit.target.flush_new(sorted(written.objects))
     return written.record()
 
 
@@ -224,7 +218,7 @@ def _note_states(unit: WorkUnit) -> array[int]:
         found = call_at_once(unit.source, calls)
         return array("I", (ABSENT if d is None else zlib.crc32(d) for d in found))
     finer = isinstance(task, ArrayTask) and task.method
-    source = target_source(unit.target) if finer else unit.source
+    source = unit.target if finer else unit.source
     # A server is asked by a request for each; a finer level there has no state.
     find = source.find_revision if finer else source.ask_revision
     states = call_at_once(source, [partial(find, key) for key in source_keys(unit)])
@@ -276,8 +270,8 @@ def _is_intact(unit: WorkUnit, done: UnitRecord) -> bool:
         opened = _open_task(unit)
         cells = cells_in(opened.task.unit_box(unit.index), opened.unit)
         keys = [opened.key_of(cell) for cell in cells]
-    target = target_source(unit.target)
-    found = call_at_once(target, [partial(target.ask_revision, key) for key in keys])
+    ask = unit.target.ask_revision
+    found = call_at_once(unit.target, [partial(ask, key) for key in keys])
     sizes = [revision.size for revision in found if revision is not None]
     return (len(sizes), sum(sizes)) == (done.objects, done.nbytes)
 
@@ -287,7 +281,7 @@ def _put_documents(task: NewDocumentTask, written: _Written) -> None:
         partial(written.put, key, (text.encode(ANY_BYTES),))
         for key, text in task.texts.items()
     ]
-    call_at_once(target_source(written.unit.target), calls)
+    call_at_once(written.unit.target, calls)
 
 
 def _copy_objects(
@@ -317,7 +311,7 @@ def _note_unreadable(
 ) -> None:
     """Note the error that is handled, if it is one of the source that is skipped."""
     full = getattr(error, "filename", None)
-    ours = isinstance(full, str) and full.startswith(unit.target)
+    ours = isinstance(full, str) and full.startswith(unit.target.name)
     if not unit.skips or ours or isinstance(error, ConflictError | FileChangedError):
         raise error
     written.problems.append(f"{key}: {error_text(error)}")

@@ -12,7 +12,7 @@ import shutil
 import threading
 import time
 from contextlib import AbstractContextManager, suppress
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from typing_extensions import override
@@ -25,7 +25,10 @@ from napari_ngff.store.write.file_lock import take_turn
 from napari_ngff.store.write.fsync import flush_all, flush_file, flush_folder
 from napari_ngff.store.write.label_list_watch import announce_lists
 from napari_ngff.store.write.replace_file import (
+    make_folders,
     remove_file,
+    removed_on_error,
+    rename_aside,
     rename_over,
     replace_file,
     write_aside,
@@ -38,7 +41,7 @@ from napari_ngff.store.write.replace_tree import (
 from napari_ngff.store.write.writer_token import is_aside, new_token, remove_left
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from napari_ngff.store.compression import Buffer
     from napari_ngff.store.store import Transaction
@@ -170,6 +173,24 @@ class FolderStore(Store):
     @override
     def begin(self) -> Transaction:
         return FolderTransaction(self.root)
+
+    @override
+    def put_new(self, key: str, parts: Iterable[bytes]) -> None:
+        path = f"{self.root}/{key}"
+        token = _token_of(os.getpid())
+        aside = write_aside(path, parts, token, make_folders, flush=False)
+        with removed_on_error(aside):
+            rename_aside(aside, path)
+
+    @override
+    def flush_new(self, keys: Iterable[str]) -> None:
+        flush_all(partial(flush_file, f"{self.root}/{key}") for key in keys)
+
+
+@cache
+def _token_of(process: int) -> str:
+    """Return the token of a process: there is another one after a fork."""
+    return new_token()
 
 
 class FolderTransaction(FolderChange):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -213,6 +213,19 @@ class RemoteStore(Store):
         if not self.writable:
             return super().begin()
         return ObjectTransaction(ObjectBucket(self, self.call))
+
+    @override
+    def put_new(self, key: str, parts: Iterable[bytes]) -> None:
+        ObjectBucket(self, self.call).put_new(key, parts)
+
+    @override
+    def copy_new(self, source: Store, key: str, new_key: str) -> bool | None:
+        # A bucket of the same name at another server is another one.
+        if not isinstance(source, RemoteStore) or (
+            source.access.place != self.access.place
+        ):
+            return None
+        return ObjectBucket(self, self.call).copy_new(source, key, new_key)
 
     def ask_writable(self) -> Future[bool]:
         """Ask whether objects can be put: once, in a thread."""

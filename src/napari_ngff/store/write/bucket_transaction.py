@@ -18,8 +18,10 @@ from typing_extensions import override
 from napari_ngff.errors import (
     AccessError,
     ConflictError,
+    LoginNeededError,
     NameTakenError,
     OMEZarrError,
+    ServerError,
     UnsupportedError,
 )
 from napari_ngff.store.arrays.stored_objects import join_key
@@ -31,8 +33,10 @@ from napari_ngff.store.sources.request_failure import (
     HttpAnswerError,
     NoCredentialsError,
     describe_failure,
+    is_brief,
 )
 from napari_ngff.store.sources.server_access import LATE, allowed_seconds
+from napari_ngff.store.sources.server_logins import server_of
 from napari_ngff.store.store import GoesOn, conflict_error
 from napari_ngff.store.threads import share_work
 from napari_ngff.store.write.label_list_watch import read_list
@@ -43,7 +47,7 @@ from napari_ngff.store.write.waiting_transaction import (
 from napari_ngff.store.write.writer_token import SUFFIX, is_alive, new_token
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from napari_ngff.store.store import Store
 
@@ -118,6 +122,38 @@ class ObjectBucket(WrappedStore):
                 self._compare_revision(key, before)
                 self._put_once(key, data, "")
 
+    @override
+    def put_new(self, key: str, parts: Iterable[bytes]) -> None:
+        data, address = b"".join(parts), f"{self.name}/{key}"
+        seconds = allowed_seconds(len(data))
+        try:
+            self._put_once(key, data, "")
+        except TimeoutError as error:
+            raise ServerError(address, LATE.format(seconds)) from error
+        except (PermissionError, NoCredentialsError) as error:
+            raise refused_writing(address) from error
+        except OSError as error:
+            reason = describe_failure(error, seconds)
+            raise ServerError(address, f"it could not be written ({reason})") from error
+
+    @override
+    def copy_new(self, source: Store, key: str, new_key: str) -> bool | None:
+        pair = source.name, self.name
+        if pair in _uncopied:
+            return None
+        addresses = f"{source.name}/{key}", f"{self.name}/{new_key}"
+        try:
+            self._call(lambda server: server.copy(*addresses))
+        except FileNotFoundError:
+            return False
+        # Some users may not copy, some servers cannot.
+        except OSError as error:
+            # One that fails for a moment is asked again for the next object.
+            if not is_brief(error):
+                _uncopied.add(pair)
+            return None
+        return True
+
     def _put_once(self, key: str, data: bytes, expected: str | None) -> None:
         address = f"{self.name}/{key}"
         given = self._call(
@@ -140,6 +176,17 @@ class ObjectBucket(WrappedStore):
     def _compare_revision(self, key: str, before: Revision | None) -> None:
         if self.find_revision(key) not in (before, None):
             raise conflict_error(self.name, [key])
+
+
+_uncopied: set[tuple[str, str]] = set()
+"""Addresses between which the server does not copy."""
+
+
+def refused_writing(address: str) -> LoginNeededError:
+    """Return the error of a bucket that takes nothing from this user."""
+    msg = f"No permission to write {address}."
+    remedy = "Use a login that may write there, or ask the owner of the bucket."
+    return LoginNeededError(msg, server_of(address), remedy)
 
 
 @contextmanager

@@ -1,39 +1,31 @@
 """Writes a new hierarchy: aside in a folder, which is renamed in the end, or in S3.
 
-Objects are written as a whole, from any process: a worker that counts as lost may write
-the same object as the one that does its work again.
+Where one goes is known here alone, in `find_target`.
 """
 
 from __future__ import annotations
 
 import os
-from functools import cache, lru_cache, partial
+import shutil
+from abc import ABC, abstractmethod
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from napari_ngff.errors import LoginNeededError, ServerError, TargetExistsError
+from typing_extensions import override
+
+from napari_ngff.addresses import is_url
+from napari_ngff.errors import TargetExistsError, UnsupportedError
+from napari_ngff.store.data_folder import data_folder
 from napari_ngff.store.limits import NODE_DOCUMENTS
 from napari_ngff.store.sources.folder_store import FolderStore, FolderTransaction
 from napari_ngff.store.sources.remote_store import RemoteStore
-from napari_ngff.store.sources.request_failure import (
-    NoCredentialsError,
-    describe_failure,
-    is_brief,
-)
-from napari_ngff.store.sources.server_access import LATE, allowed_seconds
-from napari_ngff.store.sources.server_logins import server_of
-from napari_ngff.store.write.fsync import FlushQueue, flush_all, flush_file
-from napari_ngff.store.write.replace_file import (
-    make_folders,
-    removed_on_error,
-    rename_aside,
-    write_aside,
-)
-from napari_ngff.store.write.writer_token import new_token
+from napari_ngff.store.write.bucket_transaction import refused_writing
+from napari_ngff.store.write.fsync import FlushQueue
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from types import TracebackType
 
     from napari_ngff.store.store import Store
@@ -75,7 +67,7 @@ class NewHierarchy:
     def __init__(self, target: str | Path, *, overwrite: bool = False) -> None:
         self.target = Path(os.path.realpath(target))
         self.overwrite = overwrite
-        self._is_single = self.target.suffix.lower() == SINGLE
+        self._is_single = is_single(self.target)
         self.root = ""
         self._flushing = FlushQueue()
 
@@ -87,6 +79,7 @@ class NewHierarchy:
         # Beside the target: a rename to another file system would copy all bytes.
         self._tree = transaction.replace_tree(self.target.name)
         self.root = self._tree.new
+        self._store = FolderStore(self.root)
         os.mkdir(self.root)
         return self
 
@@ -109,7 +102,7 @@ class NewHierarchy:
 
     def put_parts(self, key: str, parts: Iterable[bytes]) -> None:
         """Write an object that does not fit into memory; from any thread."""
-        put_object(self.root, key, parts)
+        self._store.put_new(key, parts)
         # Of what is packed afterwards only the archive has to last.
         if not self._is_single:
             self._flushing.add_file(f"{self.root}/{key}")
@@ -122,6 +115,174 @@ class NewHierarchy:
         # Again: another program may have made the target meanwhile.
         require_room(self.target, self.overwrite)
         self._tree.commit()
+
+
+class Target(ABC):
+    """Where a new hierarchy goes that is made in steps, by several processes.
+
+    Attributes
+    ----------
+    name
+        What is made in the end: a path, or the address of a bucket.
+    notes
+        Folder of what is noted meanwhile.
+    store
+        Gets the objects.
+    """
+
+    name: Path | str
+    notes: str
+    store: Store
+
+    @abstractmethod
+    def require_room(self, overwrite: bool) -> None:
+        """Refuse to begin, or to place it, where something is that stays.
+
+        Raises
+        ------
+        FileExistsError
+            Where it exists, and may not or cannot be replaced.
+        AccessError
+            Where nothing may be written.
+        """
+
+    def require_free(self, *, ours: bool, resumes: bool) -> None:
+        """Refuse to begin anew among objects that cannot be removed.
+
+        Parameters
+        ----------
+        ours
+            Whether an earlier run has put objects there.
+        resumes
+            Whether that was to be continued.
+
+        Raises
+        ------
+        FileExistsError
+            Where objects are there.
+        """
+
+    def discard(self) -> None:
+        """Remove what was made of it.
+
+        Raises
+        ------
+        UnsupportedError
+            Where nothing is deleted.
+        """
+        shutil.rmtree(self.notes, ignore_errors=True)
+
+    def place(
+        self, overwrite: bool, progress: Callable[[int, int], None] | None
+    ) -> None:
+        """Give it its name, once all objects are there."""
+
+
+class FolderTarget(Target):
+    """A folder, or an archive, of this computer; it is made beside it."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.name: Path = Path(os.path.realpath(path))
+        self.notes = str(self.name.with_name(f".{self.name.name}.partial"))
+        self.store = FolderStore(f"{self.notes}/new")
+
+    @override
+    def require_room(self, overwrite: bool) -> None:
+        require_room(self.name, overwrite)
+
+    @override
+    def place(
+        self, overwrite: bool, progress: Callable[[int, int], None] | None
+    ) -> None:
+        self.require_room(overwrite)
+        if is_single(self.name):
+            made = self.store.name
+            pack_hierarchy(made, self.name, overwrite=overwrite, progress=progress)
+            return
+        parent = FolderTransaction(str(self.name.parent))
+        key = f"{os.path.basename(self.notes)}/new"
+        # What a worker left that was killed while it wrote.
+        parent.remove_leftovers(key)
+        with parent.replace_tree(self.name.name) as tree:
+            tree.adopt_folder(key)
+            tree.commit()
+
+
+class BucketTarget(Target):
+    """A place in a bucket of S3: objects are there at once, those of the root last."""
+
+    def __init__(self, address: str) -> None:
+        self.name: str = address.rstrip("/")
+        name = sha256(self.name.encode()).hexdigest()[:16]
+        self.notes = str(data_folder() / "conversions" / name)
+        # A new one each time: permissions may have changed since the last one.
+        self.store: RemoteStore = RemoteStore(self.name)
+
+    @override
+    def require_room(self, overwrite: bool) -> None:
+        # Not `writable`, which does not wait for the answer in a main thread.
+        if not self.store.ask_writable().result():
+            raise refused_writing(self.name)
+        if any(self.store.get(name, 0, 1) is not None for name in NODE_DOCUMENTS):
+            raise FileExistsError(
+                f"{self.name} already exists, and a bucket cannot replace all objects"
+                " of an image at once. Choose another name, or remove it first."
+            )
+
+    @override
+    def require_free(self, *, ours: bool, resumes: bool) -> None:
+        # Others may have put theirs there.
+        if not self.store.list_names(""):
+            return
+        msg = f"{self.name} holds other objects. Choose another name, or remove them."
+        if ours and resumes:
+            msg = (
+                f"{self.name} holds parts of a conversion that cannot be continued."
+                " Remove them, or choose another name."
+            )
+        elif ours:
+            msg = (
+                f"{self.name} holds parts of a conversion that was stopped. Continue it"
+                " with --resume, choose another name, or remove them."
+            )
+        raise FileExistsError(msg)
+
+    @override
+    def discard(self) -> None:
+        # What others have put there looks like what is ours.
+        msg = f"Parts of a conversion stay in {self.name}."
+        raise UnsupportedError(msg, remedy="Remove them in the bucket.")
+
+
+def find_target(where: str | Path) -> Target:
+    """Find where a new hierarchy goes.
+
+    Parameters
+    ----------
+    where
+        Path of a folder or an archive, or an address of S3.
+
+    Raises
+    ------
+    UnsupportedError
+        Where it is another address.
+    """
+    if not is_url(where):
+        return FolderTarget(where)
+    if not str(where).startswith("s3://"):
+        raise UnsupportedError(
+            f"{where} is not a folder or file of this computer, or an address of S3.",
+            remedy="Convert to a folder, and upload it.",
+        )
+    if is_single(where):
+        msg = "An .ozx file is written on this computer."
+        raise UnsupportedError(msg, remedy="Convert it here, and upload it.")
+    return BucketTarget(str(where))
+
+
+def is_single(where: str | Path) -> bool:
+    """Return whether a name is that of a single-file OME-Zarr."""
+    return str(where).rstrip("/").lower().endswith(SINGLE)
 
 
 def require_room(target: Path, overwrite: bool) -> None:
@@ -142,114 +303,3 @@ def require_room(target: Path, overwrite: bool) -> None:
     if target.is_dir() and not any(document.exists() for document in documents):
         msg = f"{target} is a folder, but not a zarr: it stays unchanged."
         raise FileExistsError(msg)
-
-
-def is_bucket(root: str) -> bool:
-    """Return whether a new hierarchy is in a bucket, not in a folder."""
-    return root.startswith("s3://")
-
-
-def target_source(root: str) -> Store:
-    """Return what reads a new hierarchy: of a path, or an address of S3."""
-    return open_bucket(root) if is_bucket(root) else FolderStore(root)
-
-
-@lru_cache(maxsize=8)
-def open_bucket(root: str) -> RemoteStore:
-    """Open a bucket, once in a process; who may write is known to the system."""
-    return RemoteStore(root)
-
-
-def put_object(root: str, key: str, parts: Iterable[bytes]) -> None:
-    """Write an object of a new hierarchy.
-
-    Raises
-    ------
-    AccessError
-        Where the system or the server refuses.
-    ServerError
-        Where the server does not take it.
-    OSError
-        Where the disk does not.
-    """
-    if is_bucket(root):
-        _put_remote(root, key, b"".join(parts))
-        return
-    path = f"{root}/{key}"
-    aside = write_aside(path, parts, _token_of(os.getpid()), make_folders, flush=False)
-    with removed_on_error(aside):
-        rename_aside(aside, path)
-
-
-def _put_remote(root: str, key: str, data: bytes) -> None:
-    address = f"{root}/{key}"
-    seconds = allowed_seconds(len(data))
-    try:
-        open_bucket(root).call(lambda server: server.put(address, data), len(data))
-    except TimeoutError as error:
-        raise ServerError(address, LATE.format(seconds)) from error
-    except (PermissionError, NoCredentialsError) as error:
-        raise refused_writing(address, root) from error
-    except OSError as error:
-        reason = describe_failure(error, seconds)
-        raise ServerError(address, f"it could not be written ({reason})") from error
-
-
-def copy_by_server(source: Store, key: str, root: str, new_key: str) -> bool | None:
-    """Let a server of S3 copy an object to a new hierarchy; no byte of it comes here.
-
-    Parameters
-    ----------
-    source, key
-        Where the object is.
-    root, new_key
-        Where it gets to.
-
-    Returns
-    -------
-    bool or None
-        Whether there is such an object; None where the server does not copy it, which
-        may still be read and written.
-    """
-    if not (isinstance(source, RemoteStore) and is_bucket(root)):
-        return None
-    pair = source.name, root
-    target = open_bucket(root)
-    # A bucket of the same name at another server is another one.
-    if source.access.place != target.access.place or pair in _uncopied:
-        return None
-    addresses = f"{source.name}/{key}", f"{root}/{new_key}"
-    try:
-        target.call(lambda server: server.copy(*addresses))
-    except FileNotFoundError:
-        return False
-    # Some users may not copy, some servers cannot.
-    except OSError as error:
-        # One that fails for a moment is asked again for the next object.
-        if not is_brief(error):
-            _uncopied.add(pair)
-        return None
-    return True
-
-
-_uncopied: set[tuple[str, str]] = set()
-"""Addresses between which the server does not copy."""
-
-
-def refused_writing(address: str, root: str) -> LoginNeededError:
-    """Return the error of a bucket that takes nothing from this user."""
-    msg = f"No permission to write {address}."
-    remedy = "Use a login that may write there, or ask the owner of the bucket."
-    return LoginNeededError(msg, server_of(root), remedy)
-
-
-@cache
-def _token_of(process: int) -> str:
-    """Return the token of a process: there is another one after a fork."""
-    return new_token()
-
-
-def flush_objects(root: str, keys: list[str]) -> None:
-    """Wait until objects are on the disk, many at once; in a bucket they are."""
-    if not is_bucket(root):
-        flush_all(partial(flush_file, f"{root}/{key}") for key in keys)

@@ -20,33 +20,21 @@ import threading
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from enum import Enum, auto
-from hashlib import sha256
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
-from napari_ngff.errors import ConflictError, UnsupportedError, name_errors
-from napari_ngff.store.data_folder import data_folder
-from napari_ngff.store.limits import NODE_DOCUMENTS, parse_json
-from napari_ngff.store.sources.folder_store import FolderTransaction
+from napari_ngff.errors import ConflictError, name_errors
+from napari_ngff.store.limits import parse_json
 from napari_ngff.store.write.file_lock import hold_if_possible, is_held
 from napari_ngff.store.write.fsync import flush_file
-from napari_ngff.store.write.new_hierarchy import (
-    SINGLE,
-    flush_objects,
-    is_bucket,
-    open_bucket,
-    put_object,
-    refused_writing,
-    require_room,
-)
 from napari_ngff.store.write.replace_file import replace_file
 from napari_ngff.store.write.writer_token import new_token
-from napari_ngff.store.write.zip_packing import pack_hierarchy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from napari_ngff.metadata.model import JSON
+    from napari_ngff.store.write.new_hierarchy import Target
 
 RECORD = struct.Struct("<IIIQQI")
 """Number of objects and one, checksum of the source's state, number of problems, size
@@ -112,7 +100,7 @@ class PartialFolder:
     Parameters
     ----------
     target
-        Folder, archive or address of S3 that is made in the end.
+        Where the new hierarchy goes.
     settings
         What is asked for. Only a run with equal settings continues another.
     overwrite
@@ -122,8 +110,8 @@ class PartialFolder:
 
     Attributes
     ----------
-    path, root
-        The folder, and that of the new hierarchy in it.
+    path
+        The folder.
     token
         A text that no other run has.
     continues
@@ -140,21 +128,10 @@ class PartialFolder:
     """
 
     def __init__(
-        self, target: Path | str, settings: JSON, *, overwrite: bool, resume: bool
+        self, target: Target, settings: JSON, *, overwrite: bool, resume: bool
     ) -> None:
         self.overwrite = overwrite
-        self.target: Path | str
-        if is_bucket(str(target)):
-            # Permissions may have changed since the last one.
-            open_bucket.cache_clear()
-            self.target = self.root = str(target).rstrip("/")
-            name = sha256(self.root.encode()).hexdigest()[:16]
-            notes = data_folder() / "conversions"
-            self.path = str(notes / name)
-        else:
-            self.target = Path(os.path.realpath(target))
-            self.path = str(self.target.with_name(f".{self.target.name}.partial"))
-            self.root = f"{self.path}/new"
+        self.target, self.path = target, target.notes
         self.token = new_token()
         self.continues = False
         # As they are once they are read.
@@ -162,7 +139,7 @@ class PartialFolder:
         self._turn = threading.Lock()
 
     def __enter__(self) -> Self:
-        self._require_room()
+        self.target.require_room(self.overwrite)
         with name_errors(self.path):
             os.makedirs(self.path, exist_ok=True)
             names = os.listdir(self.path)
@@ -203,14 +180,10 @@ class PartialFolder:
         if found is Unfinished.RUNNING:
             raise self._busy_error()
         if found is not Unfinished.NOTHING:
-            if not isinstance(self.target, Path):
-                # What others have put there looks like what is ours.
-                msg = f"Parts of a conversion stay in {self.root}."
-                raise UnsupportedError(msg, remedy="Remove them in the bucket.")
-            shutil.rmtree(self.path, ignore_errors=True)
+            self.target.discard()
 
     def _busy_error(self) -> ConflictError:
-        msg = f"Another process is converting to {self.target}."
+        msg = f"Another process is converting to {self.target.name}."
         return ConflictError(msg, remedy="Wait until it has ended.")
 
     def _prepare(self) -> IO[bytes]:
@@ -224,31 +197,13 @@ class PartialFolder:
                 " ones, or convert without --resume to begin again."
             )
         if not self.continues:
-            if not isinstance(self.target, Path):
-                # Before the notes go that continue it.
-                ours = stated is not None
-                _require_no_objects(self.root, ours=ours, resumes=self._resume)
+            # Before the notes go that continue it.
+            self.target.require_free(ours=stated is not None, resumes=self._resume)
             self._clear()
-            if isinstance(self.target, Path):
-                os.makedirs(self.root, exist_ok=True)
             self._write_json(SETTINGS, self._settings)
         path = f"{self.path}/{UNITS}"
         Path(path).touch()
         return open(path, "r+b", buffering=0)
-
-    def _require_room(self) -> None:
-        if isinstance(self.target, Path):
-            require_room(self.target, self.overwrite)
-            return
-        source = open_bucket(self.root)
-        # Not `writable`, which does not wait for the answer in a main thread.
-        if not source.ask_writable().result():
-            raise refused_writing(self.root, self.root)
-        if any(source.get(name, 0, 1) is not None for name in NODE_DOCUMENTS):
-            raise FileExistsError(
-                f"{self.root} already exists, and a bucket cannot replace all objects"
-                " of an image at once. Choose another name, or remove it first."
-            )
 
     def __exit__(self, *error: object) -> None:
         self.close()
@@ -366,46 +321,7 @@ class PartialFolder:
         """Write the documents of the root, and give the hierarchy its name."""
         documents = self._read_json(ROOT)
         for name, text in documents.items():
-            put_object(self.root, name, (text.encode(),))
-        flush_objects(self.root, list(documents))
-        if not isinstance(self.target, Path):
-            self.remove()
-            return
-        require_room(self.target, self.overwrite)
-        if self.target.suffix.lower() == SINGLE:
-            pack_hierarchy(
-                self.root, self.target, overwrite=self.overwrite, progress=progress
-            )
-        else:
-            parent = FolderTransaction(str(self.target.parent))
-            key = f"{os.path.basename(self.path)}/new"
-            # What a worker left that was killed while it wrote.
-            parent.remove_leftovers(key)
-            with parent.replace_tree(self.target.name) as tree:
-                tree.adopt_folder(key)
-                tree.commit()
+            self.target.store.put_new(name, (text.encode(),))
+        self.target.store.flush_new(documents)
+        self.target.place(self.overwrite, progress)
         self.remove()
-
-
-def _require_no_objects(root: str, *, ours: bool, resumes: bool) -> None:
-    """Refuse a place in a bucket where objects are: others may have put theirs there.
-
-    Raises
-    ------
-    FileExistsError
-        Where an object's key begins with that of the new hierarchy.
-    """
-    if not open_bucket(root).list_names(""):
-        return
-    msg = f"{root} holds other objects. Choose another name, or remove them."
-    if ours and resumes:
-        msg = (
-            f"{root} holds parts of a conversion that cannot be continued. Remove them,"
-            " or choose another name."
-        )
-    elif ours:
-        msg = (
-            f"{root} holds parts of a conversion that was stopped. Continue it with"
-            " --resume, choose another name, or remove them."
-        )
-    raise FileExistsError(msg)

@@ -11,7 +11,7 @@ from napari_ngff.errors import CorruptDataError
 from napari_ngff.store.sources.archive_store import ArchiveStore, open_zip
 from napari_ngff.store.sources.zip_directory import DEFLATED
 from napari_ngff.store.threads import CORES, share_work
-from napari_ngff.store.write.new_hierarchy import SINGLE, NewHierarchy
+from napari_ngff.store.write.new_hierarchy import NewHierarchy, is_single
 
 PART = 2**24
 """Bytes of a stored entry that are in memory at once; a shard may have gigabytes."""
@@ -61,7 +61,7 @@ def unpack_hierarchy(
         Where reading or writing fails.
     """
     folder = Path(folder)
-    if folder.suffix.lower() == SINGLE:
+    if is_single(folder):
         raise ValueError(f"{folder} is the name of an archive; choose another one.")
     source = open_zip(file)
     try:

@@ -30,7 +30,7 @@ from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import read_node
 from napari_ngff.store.pyramids.pyramid_writer import PyramidPlan, open_pyramid_writer
 from napari_ngff.store.sources.folder_store import FolderStore
-from napari_ngff.store.write.new_hierarchy import SINGLE, NewHierarchy
+from napari_ngff.store.write.new_hierarchy import SINGLE, NewHierarchy, is_single
 from napari_ngff.store.write.replace_file import replace_file
 from napari_ngff.viewer.annotations.annotations import CopiedPart
 from napari_ngff.viewer.composing.composition import (
@@ -236,7 +236,7 @@ def _choose_form(
     target: Path, version: str | None, shards: bool | None
 ) -> tuple[str, bool]:
     """Return version and shards; explicit choices are kept, or refused."""
-    single = target.suffix.lower() == SINGLE
+    single = is_single(target)
     if version == V0_4 and (single or shards):
         what = "in a single file" if single else "in shards"
         raise UnsupportedError(f"OME-Zarr 0.4 cannot be {what}: write 0.5 or newer.")

@@ -45,7 +45,7 @@ from napari_ngff.store.arrays.lazy_array import PlainSource
 from napari_ngff.store.arrays.new_array import group_documents
 from napari_ngff.store.disk_cache import cache_folder
 from napari_ngff.store.pyramids.pyramid_writer import PyramidPlan, open_pyramid_writer
-from napari_ngff.store.write.new_hierarchy import SINGLE, NewHierarchy
+from napari_ngff.store.write.new_hierarchy import NewHierarchy, is_single
 from napari_ngff.viewer.samples.drawing import (
     CellPicture,
     Population,
@@ -193,7 +193,7 @@ def open_sink(
     """
     if unknown := options.keys() - SampleOptions.__annotations__.keys():
         raise TypeError(f"Samples have no option {', '.join(sorted(unknown))}.")
-    single = Path(where).suffix == SINGLE
+    single = is_single(where)
     shards, chunk = options.get("shards", single), options.get("chunk", 256)
     if version not in VERSIONS:
         raise ValueError(f"{version!r} is none of the versions {', '.join(VERSIONS)}.")
