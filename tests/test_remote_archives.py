@@ -17,7 +17,7 @@ from napari_ngff.labels.places.sidecar import choose_location, why_elsewhere
 from napari_ngff.plate.previews.preview_cache import is_current, state_of
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.pyramids.pyramid import open_pyramid
-from napari_ngff.store.sources import remote_store
+from napari_ngff.store.sources import server_access
 from napari_ngff.store.sources.read_ahead import ReadLog
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from plates import pixels, write_image, write_plate
@@ -35,7 +35,7 @@ OLD = 1_700_000_000
 def server(tmp_path):
     with serving_ranges(tmp_path) as server:
         yield server
-    remote_store.resume_reading()
+    server_access.resume_reading()
 
 
 @pytest.fixture

@@ -96,16 +96,16 @@ def patient_drawing(around: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def askers(around: pytest.MonkeyPatch) -> set[Thread]:
     """Threads that wait for a server."""
-    from napari_ngff.store.sources.remote_store import RemoteStore
+    from napari_ngff.store.sources.server_access import ReadScope
 
     threads: set[Thread] = set()
-    wait = RemoteStore._wait_for
+    wait = ReadScope.wait_for
 
     def note_thread(*arguments: Any) -> Any:
         threads.add(threading.current_thread())
         return wait(*arguments)
 
-    around.setattr(RemoteStore, "_wait_for", note_thread)
+    around.setattr(ReadScope, "wait_for", note_thread)
     return threads
 
 

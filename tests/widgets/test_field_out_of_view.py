@@ -7,7 +7,7 @@ import pytest
 
 from mouse import pump, until
 from napari_ngff.plugin import use_workers
-from napari_ngff.store.sources import remote_store as remote
+from napari_ngff.store.sources import server_access
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.streaming.streamed_levels import fetcher
 from napari_ngff.widgets.browser.host import show_browser
@@ -41,4 +41,4 @@ def test_a_field_smaller_than_the_overview_before_it(viewer, tmp_path):
         assert np.all(field.corner_pixels[1] < shape)
         assert field._slice.image.raw.size > 0
         until(lambda: not fetcher.is_busy)
-    remote.resume_reading()
+    server_access.resume_reading()

@@ -9,7 +9,7 @@ import zarr
 from mouse import pump, until
 from napari_ngff.labels.places.sidecar import address_of, sidecars_of
 from napari_ngff.plugin import use_workers
-from napari_ngff.store.sources import remote_store as remote
+from napari_ngff.store.sources import server_access
 from napari_ngff.viewer.painting.new_labels import new_labels
 from napari_ngff.viewer.plans.layer_plan import origin_of
 from napari_ngff.viewer.streaming.streamed_levels import ahead_reader, are_pixels_coming
@@ -35,7 +35,7 @@ def remote_image(viewer, tmp_path, monkeypatch):
         server.answer = lambda path: OK
         server.over.set()
         until(lambda: not are_pixels_coming() and not ahead_reader.is_running)
-        remote.resume_reading()
+        server_access.resume_reading()
 
 
 @pytest.mark.default_cases("1")

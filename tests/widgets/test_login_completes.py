@@ -12,7 +12,7 @@ import zarr
 from locked_server import logins_sent, serving_locked
 from mouse import camera, canvas, pump, until
 from napari_ngff.plugin import use_workers
-from napari_ngff.store.sources import remote_store as remote
+from napari_ngff.store.sources import server_access
 from napari_ngff.store.sources.server_logins import make_login, set_login
 from napari_ngff.viewer.streaming import outage_watch, streamed_view
 from napari_ngff.viewer.streaming.streamed_levels import fetcher
@@ -60,7 +60,7 @@ def server(viewer, stored_image, monkeypatch):
         until(lambda: not fetcher.is_busy)
         yield server
         until(lambda: not fetcher.is_busy)
-    remote.resume_reading()
+    server_access.resume_reading()
 
 
 def look(viewer, zoom, y, x):

@@ -14,8 +14,7 @@ from locked_server import NoKeyringError, serving_locked
 from mouse import pump, until
 from napari_ngff.errors import LoginNeededError
 from napari_ngff.plugin import use_workers
-from napari_ngff.store.sources import remote_store as remote
-from napari_ngff.store.sources import server_logins
+from napari_ngff.store.sources import server_access, server_logins
 from napari_ngff.store.sources.server_logins import (
     can_keep_logins,
     find_login,
@@ -45,7 +44,7 @@ def server(viewer, tmp_path):
         server.url = f"{server.address}/cells.zarr"
         yield server
         until(lambda: not fetcher.is_busy)
-    remote.resume_reading()
+    server_access.resume_reading()
 
 
 def shown_dialogs(viewer):

@@ -22,8 +22,7 @@ from napari_ngff.errors import OMEZarrError
 from napari_ngff.plugin import use_workers
 from napari_ngff.store.arrays.region_read import cache
 from napari_ngff.store.hierarchy.node import open_node
-from napari_ngff.store.sources import remote_store as remote
-from napari_ngff.store.sources import server_logins
+from napari_ngff.store.sources import server_access, server_logins
 from napari_ngff.store.sources.server_access import server_loop
 from napari_ngff.store.sources.server_logins import (
     find_login,
@@ -407,7 +406,7 @@ def test_a_whole_session(viewer, kind, home, tmp_path, keychain, monkeypatch, re
     assert search.in_texts(shown) == []
     assert search.in_texts(logs.texts) == []
     assert search.in_files(tmp_path) == []
-    remote.resume_reading()
+    server_access.resume_reading()
 
 
 @pytest.mark.parametrize("kind", [TOKEN, PASSWORD])

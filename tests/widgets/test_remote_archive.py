@@ -15,7 +15,7 @@ from mouse import camera, canvas, pump, until
 from napari_ngff.labels.places import sidecar
 from napari_ngff.store.arrays import region_read
 from napari_ngff.store.disk_cache import DiskCache
-from napari_ngff.store.sources import remote_store as remote
+from napari_ngff.store.sources import server_access
 from napari_ngff.store.sources.kept_chunks import KeptChunks, keep_chunks
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.painting.new_labels import new_labels
@@ -75,7 +75,7 @@ def server(viewer, tmp_path, stored_cells):
         server.latency = LATENCY
         yield server
         until(lambda: not fetcher.is_busy)
-    remote.resume_reading()
+    server_access.resume_reading()
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from qtpy.QtTest import QTest
 from mouse import pump, until
 from napari_ngff.errors import OMEZarrError
 from napari_ngff.store.sources import remote_store as remote
+from napari_ngff.store.sources import server_access
 from napari_ngff.viewer.streaming.streamed_levels import fetcher
 from napari_ngff.widgets.activity_bar import ActivityBar
 from napari_ngff.widgets.form_dialog import shown_form
@@ -42,7 +43,7 @@ def server(viewer, tmp_path):
         server.answer = lambda path: OK
         server.over.set()
         until(lambda: not fetcher.is_busy)
-    remote.resume_reading()
+    server_access.resume_reading()
 
 
 def address(server, name="cells"):

@@ -15,6 +15,7 @@ from qtpy.QtWidgets import QApplication
 from mouse import LEFT, pump, until
 from napari_ngff.labels.places.sidecar import sidecar_folder
 from napari_ngff.store.sources import remote_store as remote
+from napari_ngff.store.sources import server_access
 from napari_ngff.testing import write_image
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.painting.new_labels import taken_names
@@ -37,7 +38,7 @@ def server(tmp_path, monkeypatch):
         yield server
         server.answer = lambda path: OK
         server.over.set()
-    remote.resume_reading()
+    server_access.resume_reading()
 
 
 @pytest.fixture

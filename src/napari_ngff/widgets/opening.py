@@ -16,7 +16,7 @@ from qtpy.QtWidgets import QApplication, QWidget
 
 from napari_ngff.addresses import is_url, public_address
 from napari_ngff.errors import LoginNeededError, OMEZarrError
-from napari_ngff.store.sources.remote_store import ReadScope
+from napari_ngff.store.sources.server_access import ReadScope
 from napari_ngff.store.sources.server_logins import server_of
 from napari_ngff.viewer import reader
 from napari_ngff.viewer.private.napari_window import qt_window_of

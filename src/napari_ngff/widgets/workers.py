@@ -23,7 +23,7 @@ from qtpy.QtCore import (
 from qtpy.QtCore import Signal as QtSignal  # type: ignore[attr-defined]
 from qtpy.QtWidgets import QApplication
 
-from napari_ngff.store.sources.remote_store import resume_reading, stop_reading
+from napari_ngff.store.sources.server_access import resume_reading, stop_reading
 from napari_ngff.viewer.services.window import Window, going_on, report_unexpected
 
 CALM = 100

@@ -13,7 +13,7 @@ import zarr
 from napari_ngff import ChunkError, UnsupportedError, open_node, open_pyramid
 from napari_ngff.metadata.model import Severity
 from napari_ngff.metadata.version import V0_3
-from napari_ngff.store.sources import remote_store
+from napari_ngff.store.sources import server_access
 from napari_ngff.testing import write_image
 from range_server import serving_ranges
 
@@ -277,7 +277,7 @@ def test_names_of_chunks_are_compared_in_archives_on_servers(tmp_path, stored):
     with serving_ranges(tmp_path) as server:
         pyramid = open_pyramid(open_node(f"{server.address}/image.zip"))
         is_empty = not read(pyramid.levels[0]).any()
-    remote_store.resume_reading()
+    server_access.resume_reading()
     assert codes(pyramid) == ["chunk-names"] * is_empty
     assert is_empty == (stored != ("default", "/"))
 

@@ -30,7 +30,12 @@ from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.hierarchy.location import find_location
 from napari_ngff.store.hierarchy.node import open_node
 from napari_ngff.store.pyramids.pyramid import open_pyramid
-from napari_ngff.store.sources import http_server, remote_file, remote_store
+from napari_ngff.store.sources import (
+    http_server,
+    remote_file,
+    remote_store,
+    server_access,
+)
 from napari_ngff.store.sources import zip_directory as zip_format
 from napari_ngff.store.write.zip_packing import pack_hierarchy
 from napari_ngff.viewer.samples import write_image
@@ -49,7 +54,7 @@ def server(tmp_path, monkeypatch):
     monkeypatch.setattr(remote_store, "PAUSES", ())
     with serving_ranges(tmp_path) as server:
         yield server
-    remote_store.resume_reading()
+    server_access.resume_reading()
 
 
 def put_zip(folder, entries, name="a.ozx", seconds=OLD):

@@ -34,7 +34,7 @@ def server(tmp_path, monkeypatch):
     write_array(tmp_path / "a.zarr" / "0", np.ones((4, 4), "u2"), 3)
     with serving(tmp_path) as server:
         yield server
-    remote.resume_reading()
+    server_access.resume_reading()
 
 
 @pytest.fixture
@@ -158,13 +158,13 @@ def test_stopping_ends_what_waits_for_a_server(server, source):
     for thread in threads:
         thread.start()
     until(lambda: len(server.asked) == 3)
-    remote.stop_reading()
+    server_access.stop_reading()
     for thread in threads:
         thread.join(60)
     assert len(failed) == 3
     with pytest.raises(ServerError, match="closed"):
         source.get("thing")
-    remote.resume_reading()
+    server_access.resume_reading()
     server.answer = lambda path: OK
     assert source.get("thing") == b"content"
 

@@ -11,7 +11,7 @@ from buckets import bucket_server
 from napari_ngff import LoginNeededError, open_node
 from napari_ngff.errors import OMEZarrError, UnsupportedError
 from napari_ngff.store.hierarchy.node import OpenedGroups
-from napari_ngff.store.sources import object_store, remote_store
+from napari_ngff.store.sources import object_store, server_access
 from napari_ngff.store.sources.remote_store import RemoteStore
 from napari_ngff.store.sources.server_logins import make_login, set_login
 from napari_ngff.store.threads import MOST, thread_pool
@@ -45,7 +45,7 @@ def buckets(files, tmp_path_factory):
 @pytest.fixture(autouse=True)
 def new_session(buckets, no_logins):
     # What the test before asked for ahead, and has not read.
-    until(lambda: not (thread_pool(MOST)._work_queue.qsize() or remote_store._waiting))
+    until(lambda: not (thread_pool(MOST)._work_queue.qsize() or server_access._waiting))
     buckets.asked.clear()
 
 

@@ -10,7 +10,7 @@ import pytest
 from locked_server import LockedHandler, serving_locked
 from mouse import pump, until
 from napari_ngff.plugin import use_workers
-from napari_ngff.store.sources import remote_store as remote
+from napari_ngff.store.sources import server_access
 from napari_ngff.store.sources.server_logins import make_login, set_login
 from napari_ngff.viewer.session import session_of
 from napari_ngff.viewer.streaming.streamed_levels import fetcher
@@ -65,7 +65,7 @@ def drop_plate(viewer, tmp_path):
 
     yield tmp_path, drop
     until(lambda: not fetcher.is_busy)
-    remote.resume_reading()
+    server_access.resume_reading()
 
 
 def dialogs(viewer):

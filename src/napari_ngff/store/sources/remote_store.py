@@ -51,9 +51,11 @@ from napari_ngff.store.sources.request_failure import (
 from napari_ngff.store.sources.server_access import (
     LATE,
     LATE_DOCUMENT,
+    ReadScope,
     allowed_seconds,
     open_server,
     server_loop,
+    stopped,
 )
 from napari_ngff.store.sources.server_logins import (
     AddressSecrets,
@@ -88,64 +90,6 @@ PAGE_BEGINNING = 64
 
 Content = TypeVar("Content")
 
-_waiting: set[Future[Any]] = set()
-_lock = threading.Lock()
-_stopped = threading.Event()
-
-
-def stop_reading() -> None:
-    """Let all reads from servers fail at once, until `resume_reading`."""
-    # When a window closes, no worker may keep the process alive for a minute.
-    _stopped.set()
-    with _lock:
-        waiting = list(_waiting)
-    for answer in waiting:
-        answer.cancel()
-
-
-def resume_reading() -> None:
-    """Allow reads from servers again."""
-    _stopped.clear()
-
-
-class ReadScope:
-    """What one task reads: it can be cancelled without the reads of others.
-
-    Sources that are made within `active` belong to it, in whatever thread they read.
-
-    Attributes
-    ----------
-    is_cancelled
-        Whether all its reads fail from now on.
-    answers
-        Requests that wait; whoever changes them holds the lock of the module.
-    """
-
-    def __init__(self) -> None:
-        self.is_cancelled = False
-        self.answers: set[Future[Any]] = set()
-
-    def cancel(self) -> None:
-        """Let its reads fail at once."""
-        self.is_cancelled = True
-        with _lock:
-            answers = list(self.answers)
-        for answer in answers:
-            answer.cancel()
-
-    @contextmanager
-    def active(self) -> Iterator[None]:
-        """Take the sources that this thread makes meanwhile."""
-        _current.scope = self
-        try:
-            yield
-        finally:
-            _current.scope = None
-
-
-_current = threading.local()
-"""Its ``scope`` is the `ReadScope` that is active in a thread."""
-
 
 class RemoteStore(Store):
     """Read the objects below an address of HTTP, or in a bucket.
@@ -168,7 +112,7 @@ class RemoteStore(Store):
         self.own_secrets = AddressSecrets.from_address(url, options)
         self._server = server_of(url)
         self._access = self._open_access(self._choose_secrets())
-        self._scope: ReadScope = getattr(_current, "scope", None) or ReadScope()
+        self._scope = ReadScope.current()
         self._given: tuple[str, ...] = ()  # a document that came
         self._asked: dict[str, Future[Blob | None]] = {}
         self._answer_lock = threading.Lock()
@@ -400,10 +344,9 @@ class RemoteStore(Store):
             try:
                 return request(max(until - time.monotonic(), 0))
             except Exception as error:
-                stops = _stopped.is_set() or self._scope.is_cancelled
-                if pause is None or stops or not is_brief(error):
+                if pause is None or self._scope.is_over or not is_brief(error):
                     raise
-            _stopped.wait(pause)
+            stopped.wait(pause)
         raise AssertionError
 
     def _gives_others(self, key: str, until: float) -> bool:
@@ -457,7 +400,7 @@ class RemoteStore(Store):
         """Read bytes and their ETag; None where the known one still holds."""
         most = LARGEST_DOCUMENT if is_document(key) else allowed_chunk()
         asked = self._make_request(key, start, end, most=most, known_tag=known_tag)
-        return self._wait_for(self.access.read(asked), seconds)
+        return self._scope.wait_for(self.access.read(asked), seconds)
 
     def _make_request(
         self, key: str, start: int | None = None, end: int | None = None, **more: Any
@@ -476,31 +419,12 @@ class RemoteStore(Store):
         """Read a part and its version; fails as `_request_new`."""
         condition = version.condition if version else ""
         asked = self._make_request(key, start, end, condition=condition, as_stored=True)
-        return self._wait_for(self.access.read_part(asked), seconds)
+        return self._scope.wait_for(self.access.read_part(asked), seconds)
 
     def _request_revision(self, key: str, seconds: float) -> Revision:
         """Ask for a revision; fails as `_request_new`."""
         asked = self._make_request(key, as_stored=True)
-        return self._wait_for(self.access.ask_revision(asked), seconds)
-
-    def _wait_for(
-        self, reading: Coroutine[Any, Any, Content], seconds: float
-    ) -> Content:
-        """Wait for a server; fails after `stop_reading`, or too late."""
-        answer = asyncio.run_coroutine_threadsafe(reading, server_loop())
-        with _lock:
-            _waiting.add(answer)
-            self._scope.answers.add(answer)
-        try:
-            # After it was added: else `stop_reading` might miss it in between.
-            if _stopped.is_set() or self._scope.is_cancelled:
-                answer.cancel()
-            return answer.result(seconds)
-        finally:
-            answer.cancel()
-            with _lock:
-                _waiting.discard(answer)
-                self._scope.answers.discard(answer)
+        return self._scope.wait_for(self.access.ask_revision(asked), seconds)
 
     def has_folder(self, path: str) -> bool | None:
         """Return whether there is a folder; asked where it has no document of zarr.
@@ -570,7 +494,7 @@ class RemoteStore(Store):
 
         def ask() -> list[str]:
             asked = self.access.list_names(f"{self.name}/{prefix}")
-            return self._wait_for(asked, allowed_seconds())
+            return self._scope.wait_for(asked, allowed_seconds())
 
         return tuple(sorted(self._list(prefix, ask)))
 

@@ -1,18 +1,24 @@
-"""How servers are asked: by what, in which thread, and how long they may take."""
+"""How servers are asked: by what, in which thread, and until when."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import threading
+from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from napari_ngff.errors import UnsupportedError
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterator
+    from concurrent.futures import Future
+
     from napari_ngff.store.sources.file_part import ServerAccess
     from napari_ngff.store.sources.server_logins import AddressSecrets
+
+Content = TypeVar("Content")
 
 LONGEST_REQUEST = 60.0
 """Seconds for an object, repeated requests included.
@@ -108,3 +114,92 @@ def open_server(server: str, secrets: AddressSecrets, seconds: float) -> ServerA
         raise UnsupportedError(msg) from error
     msg = f"Addresses that start with {scheme}:// are not supported."
     raise UnsupportedError(msg, remedy=OTHER_SCHEME)
+
+
+_waiting: set[Future[Any]] = set()
+_lock = threading.Lock()
+stopped = threading.Event()
+"""Set from `stop_reading` to `resume_reading`."""
+
+
+def stop_reading() -> None:
+    """Let all reads from servers fail at once, until `resume_reading`."""
+    # When a window closes, no worker may keep the process alive for a minute.
+    stopped.set()
+    with _lock:
+        waiting = list(_waiting)
+    for answer in waiting:
+        answer.cancel()
+
+
+def resume_reading() -> None:
+    """Allow reads from servers again."""
+    stopped.clear()
+
+
+class ReadScope:
+    """What one task reads: it can be cancelled without the reads of others.
+
+    Stores that are made within `active` belong to it, in whatever thread they read.
+
+    Attributes
+    ----------
+    is_cancelled
+        Whether all its reads fail from now on.
+    answers
+        Requests that wait; whoever changes them holds the lock of the module.
+    """
+
+    def __init__(self) -> None:
+        self.is_cancelled = False
+        self.answers: set[Future[Any]] = set()
+
+    @classmethod
+    def current(cls) -> ReadScope:
+        """Return the one that is active in this thread, or a new one."""
+        return getattr(_current, "scope", None) or cls()
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether its reads fail, or all do."""
+        return stopped.is_set() or self.is_cancelled
+
+    def cancel(self) -> None:
+        """Let its reads fail at once."""
+        self.is_cancelled = True
+        with _lock:
+            answers = list(self.answers)
+        for answer in answers:
+            answer.cancel()
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Take the stores that this thread makes meanwhile."""
+        _current.scope = self
+        try:
+            yield
+        finally:
+            _current.scope = None
+
+    def wait_for(
+        self, reading: Coroutine[Any, Any, Content], seconds: float
+    ) -> Content:
+        """Wait for a server; fails after `stop_reading`, or too late."""
+        answer = asyncio.run_coroutine_threadsafe(reading, server_loop())
+        with _lock:
+            _waiting.add(answer)
+            self.answers.add(answer)
+        try:
+            # After it was added: else `stop_reading` might miss it in between.
+            if self.is_over:
+                answer.cancel()
+            return answer.result(seconds)
+        finally:
+            answer.cancel()
+            with _lock:
+                _waiting.discard(answer)
+                self.answers.discard(answer)
+
+
+_current = threading.local()
+"""Its ``scope`` is the `ReadScope` that is active in a thread."""
