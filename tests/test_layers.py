@@ -18,7 +18,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src"
 # From the lowest up. Those of one layer do not know each other.
 LAYERS = (
-    ("addresses",),
+    ("addresses", "installed"),
     ("errors",),
     ("metadata",),
     ("store",),

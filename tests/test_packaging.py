@@ -6,14 +6,17 @@ its own, so that no package index is needed.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import venv
 import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[1]
 QUESTION = """
@@ -88,3 +91,15 @@ def test_wheel_holds_the_package_and_the_manifest_as_a_file(
     assert any(name.endswith("licenses/LICENSE") for name in names)
     tops = {name.split("/")[0].split("-")[0] for name in names}
     assert tops == {"napari_ngff"}
+
+
+def test_recipe_of_conda_requires_what_the_wheel_requires() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)["project"]
+    needed = [f"python {project['requires-python']}"]
+    for line in project["dependencies"]:
+        name, floor = re.fullmatch(r"([\w-]+)(?:\[\w+\])?(\S+)", line).groups()
+        # Of conda, dask's arrays need no extra but for numpy, which is required.
+        needed.append(f"{'dask-core' if name == 'dask' else name} {floor}")
+    recipe = yaml.safe_load((ROOT / ".conda" / "recipe.yaml").read_text("utf-8"))
+    assert recipe["requirements"]["run"] == needed

@@ -28,6 +28,7 @@ from napari_ngff.commands.convert import add_convert, add_pack
 from napari_ngff.commands.labels import add_export, add_merge
 from napari_ngff.commands.measure import add_measure
 from napari_ngff.errors import NotOMEZarrError, OMEZarrError, beyond_limits
+from napari_ngff.installed import describe_installation
 from napari_ngff.metadata.model import JSON, Acquisition
 from napari_ngff.store.hierarchy.node import Node, open_node, read_node
 from napari_ngff.store.hierarchy.summary import (
@@ -95,6 +96,9 @@ def _make_parser() -> argparse.ArgumentParser:
     add_convert(commands)
     add_pack(commands)
 
+    summary = "list the installed releases, for the report of a problem"
+    add_command(commands, "report", summary, _print_installation)
+
     view = add_command(commands, "view", "open in napari", _open_in_viewer)
     view.add_argument("paths", metavar="PATH", nargs="+")
     summary = "make a sample plate and open it in napari"
@@ -105,6 +109,10 @@ def _make_parser() -> argparse.ArgumentParser:
             "--screenshot", metavar="FILE", help="save a screenshot and close"
         )
     return parser
+
+
+def _print_installation(_: argparse.Namespace) -> None:
+    print(describe_installation())
 
 
 def _print_info(options: argparse.Namespace) -> None:

@@ -206,6 +206,7 @@ def _command(home: str, name: str) -> Callable[[Viewer], Any]:
 measure_labels = _command("widgets.annotate.measure_form", "show_measure_form")
 new_labels = _command("widgets.new_labels_form", "show_new_labels")
 open_url = _command("widgets.forms", "show_open_url")
+report_problem = _command("widgets.problem_report", "report_problem")
 save_as = _command("widgets.save_as", "save_as")
 show_more_channels = _command("viewer.session", "show_more_channels")
 view_region = _command("widgets.annotate.region_form", "show_volume_form")

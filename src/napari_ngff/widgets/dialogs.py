@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from qtpy.QtCore import QTimer
+from qtpy.QtGui import QGuiApplication
 from qtpy.QtWidgets import QFileDialog, QInputDialog, QLineEdit, QMessageBox
 
 from napari_ngff.plate.tables.files import SUFFIXES
@@ -94,6 +95,13 @@ def ask_question(
     # Else it lives as long as its parent, the window.
     box.deleteLater()
     return chosen
+
+
+def copy_text(text: str) -> None:
+    """Put a text on the clipboard."""
+    clipboard = QGuiApplication.clipboard()
+    if clipboard is not None:
+        clipboard.setText(text)
 
 
 def ask_name(parent: Any, name: str, free: str, *, shown: bool) -> str:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from qtpy.QtCore import QEvent
 from qtpy.QtGui import (  # type: ignore[attr-defined]
     QCursor,
-    QGuiApplication,
     QKeyEvent,
     QKeySequence,
     QShortcut,
@@ -40,6 +39,7 @@ from napari_ngff.widgets.connections import (
     connect_while_alive,
     make_timer,
 )
+from napari_ngff.widgets.dialogs import copy_text
 from napari_ngff.widgets.docking import (
     ANNOTATE,
     INSPECTOR,
@@ -537,10 +537,3 @@ class BrowserDock(BrowserPanel):
             browser.name_field(browser.position) if browser and browser.position else ""
         )
         self.status.setText(well.name if well is not None else title)
-
-
-def copy_text(text: str) -> None:
-    """Put a text on the clipboard."""
-    clipboard = QGuiApplication.clipboard()
-    if clipboard is not None:
-        clipboard.setText(text)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from qtpy.compat import isalive
 from qtpy.QtCore import Qt
-from qtpy.QtGui import QGuiApplication, QKeySequence, QShortcut  # type: ignore[attr-defined]
+from qtpy.QtGui import QKeySequence, QShortcut  # type: ignore[attr-defined]
 from qtpy.QtWidgets import (
     QHeaderView,
     QSplitter,
@@ -48,7 +48,7 @@ from napari_ngff.widgets.connections import (
     wrapping_label,
     wrapping_row,
 )
-from napari_ngff.widgets.dialogs import ask_question
+from napari_ngff.widgets.dialogs import ask_question, copy_text
 from napari_ngff.widgets.docking import place_dock
 from napari_ngff.widgets.inspector.hierarchy import HierarchyTree, TreeRow
 from napari_ngff.widgets.inspector.pages import (
@@ -439,10 +439,8 @@ class Inspector(DropTarget):
             self.showNode(node)
 
     def _copy_path(self) -> None:
-        clipboard = QGuiApplication.clipboard()
-        if clipboard is not None:
-            clipboard.setText(self._details.path)
-            self.status.setText("Path copied.")
+        copy_text(self._details.path)
+        self.status.setText("Path copied.")
 
     def _enable_buttons(self, on: bool) -> None:
         for button in (self.open, self.check, self.reload, self.copyPath):
