@@ -19,12 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.errors import (
-    ConflictError,
-    CorruptDataError,
-    NodeNotFoundError,
-    UnsupportedError,
-)
+from napari_ngff.errors import ConflictError, CorruptDataError, UnsupportedError
 from napari_ngff.labels.saving.before_images import (
     BeforeImages,
     KeptLevels,
@@ -35,7 +30,11 @@ from napari_ngff.labels.saving.before_images import (
 )
 from napari_ngff.labels.saving.changes_of_others import find_changes
 from napari_ngff.labels.saving.level_rules import find_rules
-from napari_ngff.labels.saving.retype_array import is_widened, retype_arrays
+from napari_ngff.labels.saving.retype_array import (
+    open_widened,
+    require_types,
+    retype_arrays,
+)
 from napari_ngff.labels.saving.save_pass import DirtyCells, LabelFiles, SavePass
 from napari_ngff.labels.saving.save_run import (
     Progress,
@@ -46,13 +45,14 @@ from napari_ngff.labels.saving.save_run import (
 from napari_ngff.labels.saving.snapshot import Snapshot, touched_cells
 from napari_ngff.labels.saving.validate_saved import find_errors
 from napari_ngff.labels.used_labels import StoredLabels
-from napari_ngff.store.arrays.array_writer import ArrayWriter, require_encodable
+from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.store.arrays.boxes import AxisOrder, Cell, box_of
-from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
+from napari_ngff.store.arrays.chunked_array import ChunkedArray
 from napari_ngff.store.arrays.lazy_array import ArrayWindow
 from napari_ngff.store.pyramids.level_reduction import LevelReduction, Method
 from napari_ngff.store.pyramids.pyramid import LevelSource
 from napari_ngff.store.sources.read_ahead import ReadLog
+from napari_ngff.store.store import TRIES, conflict_error
 from napari_ngff.store.write.consolidated import update_copies
 
 if TYPE_CHECKING:
@@ -128,6 +128,8 @@ class LabelWriter:
         self._states: tuple[tuple[Edit, ...], ...] = ((),)
         self._waiting = 0  # blocks that the transaction has and the file has not
         self._dirty = DirtyCells.of_levels(len(self.arrays))
+        # Whether others have changed labels; see `SavePass.shared`.
+        self._shared = False
         self.reductions = tuple(
             LevelReduction.between_shapes(
                 fine.shape, coarse.shape, method, None if ratios is None else ratios[i]
@@ -137,22 +139,9 @@ class LabelWriter:
         # Used for new labels; for others they are found before the first save.
         self._rules = self.reductions
         self._rules_found = False
-        self._check_dtypes()
+        require_types(self.arrays)
         # Last, so that a writer that is refused leaves the canvas as it was.
         self._read_through()
-
-    def _check_dtypes(self) -> None:
-        fine = self.arrays[0].dtype
-        for array in self.arrays:
-            require_encodable(array)
-            # A coarser level holds labels of level 0, so it must be able to hold all of
-            # them.
-            if not np.can_cast(fine, array.dtype, "safe"):
-                msg = (
-                    f"{array} cannot hold the labels of level 0, {fine}. Convert the"
-                    " levels to one type."
-                )
-                raise UnsupportedError(msg)
 
     def _read_through(self) -> None:
         """Let the canvas read the pyramid as it was before any save."""
@@ -195,7 +184,7 @@ class LabelWriter:
     @property
     def _is_incomplete(self) -> bool:
         return (
-            bool(self._dirty)
+            bool(self._dirty or self._dirty.handled)
             or self.transaction.uncommitted
             or self._register is not None
         )
@@ -226,7 +215,7 @@ class LabelWriter:
         """
         self._saved = content.saved
         # Also untouched: its original was kept, and it was never written.
-        self._states = (content.saved, *content.saving, ())
+        self._states, self._shared = (content.saved, *content.saving, ()), True
         # Only a save that did not end can have left files aside or copies of metadata
         # out.
         if content.saving:
@@ -245,7 +234,7 @@ class LabelWriter:
         # Read from the disk: the canvas must not cache what may be dropped below.
         array = reopen_array(self.arrays[0], self.transaction.source)
         writer = ArrayWriter(array, self.transaction)
-        known = self._known_states()
+        known = self._kept_levels().known
         changes: list[Edit] = []
         for cell in cells:
             box = box_of(cell, array.chunks, array.shape)
@@ -254,7 +243,7 @@ class LabelWriter:
                 continue
             # Before the block is read: what comes later is a conflict of the next save,
             # also in blocks that the canvas does not read.
-            key = writer.unit_key(writer.unit_of(cell))
+            key = writer.key_of(cell)
             self._reads.revisions.setdefault(key, self.transaction.find_revision(key))
             with suppress(CorruptDataError):
                 now = array.read(box)
@@ -265,6 +254,7 @@ class LabelWriter:
                     self.before_images.drop_block(0, cell)
         if not changes:
             return
+        self._shared = True
         with self.canvas.lock:
             log, edits = self.canvas.log, self.canvas.edits
             same = min(count_common(e, edits) for e in (self._states[0], self._saved))
@@ -277,10 +267,13 @@ class LabelWriter:
             for edits in self._states:
                 self.journal.note_saving(edits, self.transaction.token)
 
-    def _known_states(self) -> list[Snapshot]:
-        """Return the edits in each state in which our saves can have left a block."""
-        shape, dtype = self.canvas.shape, self.canvas.dtype
-        return [Snapshot(edits, shape, dtype) for edits in self._states]
+    def _kept_levels(self) -> KeptLevels:
+        arrays = [reopen_array(one, self.transaction.source) for one in self.arrays]
+        known = [self._take_snapshot(edits) for edits in self._states]
+        return KeptLevels(arrays, self._rules, self.before_images, known, self.order)
+
+    def _take_snapshot(self, edits: Sequence[Edit]) -> Snapshot:
+        return Snapshot(edits, self.canvas.shape, self.canvas.dtype)
 
     def _recover_files(self, dead: Sequence[str]) -> None:
         """Bring files into the state that a save which was killed did not reach."""
@@ -342,7 +335,7 @@ class LabelWriter:
             edits = self.canvas.edits
             if self.journal is not None:
                 self.journal.note_saving(edits, self.transaction.token)
-        snapshot = Snapshot(edits, self.canvas.shape, self.canvas.dtype)
+        snapshot = self._take_snapshot(edits)
         same = count_common(self._saved, edits)
         # Edits that were taken back since change blocks as much as new ones.
         changed = self._saved[same:] + edits[same:]
@@ -364,13 +357,11 @@ class LabelWriter:
                     self._commit_save(state)
             raise
         self._commit_save(state, describe)
+        self._settle_levels(state)
         # Only now: a journal that says "saved" too early would lose edits after a
         # crash.
         if not self._is_incomplete:
-            self._states = (edits,)
-            if self.journal is not None:
-                self.journal.note_saved(edits)
-            self._show_saved(edits)
+            self._note_saved()
         new = tuple(
             problem for problem in self._metadata_errors() if problem not in known
         )
@@ -399,18 +390,21 @@ class LabelWriter:
         if (
             not new
             or self.transaction.source.traits.is_remote
-            or not self._has_changed()
+            or not self._reads.list_changed()
         ):
             return []
         array = reopen_array(self.arrays[0], self.transaction.source)
         used.stored = found = StoredLabels.of_arrays([LevelSource(array, keep=False)])
         taken = sorted(x for x in new if found is not None and found.has(x))
         if taken:
-            self.reload()
+            self.reload_changed()
         return taken
 
-    def _show_saved(self, edits: Sequence[Edit]) -> None:
+    def _note_saved(self) -> None:
         """Let the canvas show the coarser levels as they are in the file now."""
+        self._states = (self._saved,)
+        if self.journal is not None:
+            self.journal.note_saved(self._saved)
         sources = []
         coarser = zip(self.canvas.levels[1:], self.arrays[1:], strict=False)
         for level, _ in coarser:
@@ -419,7 +413,7 @@ class LabelWriter:
             array.forget_chunks()
             source = LevelSource(array, on_error_of(level.source))
             sources.append(ArrayWindow(source, self.order))
-        self.canvas.show_saved(sources, edits)
+        self.canvas.show_saved(sources, self._saved)
 
     def _find_rules(self) -> None:
         """Find out once how the coarser levels were made."""
@@ -428,15 +422,10 @@ class LabelWriter:
         self._rules_found = True
         if self._register is not None:
             return  # new labels have no coarser levels that could show another rule
-        arrays = [reopen_array(array, self.transaction.source) for array in self.arrays]
-        # As they were before our edits, which coarser levels may not contain yet.
-        levels = [
-            OriginalLevel(LevelSource(array), self.before_images, number, array.chunks)
-            for number, array in enumerate(arrays)
-        ]
-        shape, chunk = arrays[0].shape, arrays[0].chunks
+        shape, chunk = self.arrays[0].shape, self.arrays[0].chunks
         # Compared near the edits first: those chunks are read by the save in any case.
         near = (box_of(cell, chunk, shape) for cell in self._dirty.pending)
+        levels = self._kept_levels().originals
         self._rules = find_rules(levels, self.reductions, near)
 
     def _metadata_errors(self) -> tuple[Problem, ...]:
@@ -452,7 +441,8 @@ class LabelWriter:
             read,
             self._flush_undo_data,
         )
-        return SavePass(files, self.before_images, self._dirty, snapshot, state)
+        shared = self._kept_levels() if self._shared else None
+        return SavePass(files, self.before_images, self._dirty, snapshot, state, shared)
 
     def _flush_undo_data(self) -> None:
         """Wait until everything that restores overwritten blocks is on the disk."""
@@ -490,8 +480,38 @@ class LabelWriter:
             if not together:
                 register()
             self._register = None
-        if state.conflict:
-            self.reload()
+
+    def _settle_levels(self, state: SaveRun) -> None:
+        """Make again what follows from blocks that others changed during the save.
+
+        So the last one to write a block has seen all that it follows from.
+        """
+        if not self._dirty:
+            # What others change from now on comes after these edits.
+            self._states = (self._saved, *self._states)
+        run = state
+        for _ in range(TRIES):
+            self.transaction.refresh()
+            self._shared |= run.conflict
+            if run.conflict or self._reads.list_changed(self._dirty.handled):
+                self.reload_changed()
+            if state.cancelled or self.transaction.uncommitted:
+                return
+            if not any(self._dirty.stale):
+                self._dirty.handled.clear()
+                return
+            run = SaveRun(None, None)
+            own_pass = self._save_pass(self._take_snapshot(self._saved), run)
+            if state.conflict:
+                # Edits are shown over what others have changed before they are saved.
+                own_pass.write_coarser_levels()
+            else:
+                own_pass.write_levels()
+            self._commit_save(run)
+        if not state.refused:
+            state.note_refused(
+                conflict_error(self.transaction.root, [self.arrays[0].path])
+            )
 
     def _follow_type(self) -> bool:
         """Take the wider type that another window gave the arrays; True if it did.
@@ -501,34 +521,19 @@ class LabelWriter:
         ConflictError, NodeNotFoundError
             Where the arrays were replaced by others, or are gone.
         """
-        source = self.transaction.source
-        # First, since it opens an archive again that another program replaced.
-        self.transaction.refresh()
-        try:
-            arrays = [open_array(source, a.path, a.zarr_format) for a in self.arrays]
-        except NodeNotFoundError:
-            self._refuse_changed()
-            raise
-        pairs = list(zip(self.arrays, arrays, strict=True))
-        if all(now.layout.is_stored_like(old.layout) for old, now in pairs):
+        arrays = open_widened(self.arrays, self.transaction)
+        if arrays is None:
             return False
-        if not all(is_widened(old, now) for old, now in pairs):
-            self._refuse_changed()
         self.canvas.change_dtype(
             np.promote_types(self.canvas.dtype, arrays[0].dtype.newbyteorder("="))
         )
         self._use_arrays(arrays)
         return True
 
-    def _refuse_changed(self) -> None:
-        """Raise the error of `ArrayWriter` for an array that is another, or gone."""
-        for array in self.arrays:
-            ArrayWriter(array, self.transaction)
-
     def _retype_arrays(self, dtype: np.dtype[Any]) -> None:
         """Give the arrays another type; keep what other programs changed in them."""
         # Else their revisions, and with them what changed, would be forgotten.
-        self.reload()
+        self.reload_changed()
         arrays = list(self.arrays)
         try:
             # Changes the list level by level, so that it is right also after an error.
@@ -546,20 +551,9 @@ class LabelWriter:
         # Another program may have written while they were copied.
         self._take_changes(self.before_images.list_cells(0))
 
-    def reload_changed(self) -> bool:
-        """Do `reload` if others have changed anything; return whether they have."""
-        changed = self._has_changed()
-        if changed:
-            self.reload()
-        return changed
-
-    def _has_changed(self) -> bool:
-        read = list(self._reads.revisions.items())
-        return any(self.transaction.find_revision(key) != old for key, old in read)
-
     def count_changed(self) -> int:
         """Count the voxels of level 0 that the edits of the last save have changed."""
-        snapshot = Snapshot(self._saved, self.canvas.shape, self.canvas.dtype)
+        snapshot = self._take_snapshot(self._saved)
         array, count = self.arrays[0], 0
         for cell in self.before_images.list_cells(0):
             box = box_of(cell, array.chunks, array.shape)
@@ -569,32 +563,37 @@ class LabelWriter:
                 count += int(np.count_nonzero(now != before))
         return count
 
-    def reload(self) -> None:
-        """Read objects again that others changed; unsaved edits are applied on top."""
+    def reload_changed(self) -> bool:
+        """Read objects again that others changed; unsaved edits are applied on top.
+
+        Return whether they have changed any.
+        """
         read = self._reads.revisions
-        changed = {
-            key: now
-            for key, old in list(read.items())
-            if (now := self.transaction.find_revision(key)) != old
-        }
+        changed = self._reads.list_changed()
+        if not changed:
+            return False
+        self._shared = True
         # Asked before blocks are read: what comes later is a conflict.
         read |= changed
         for key in changed:
             if key.startswith(f"{self.arrays[0].path}/"):
                 del read[key]
-        writers = [ArrayWriter(array, self.transaction) for array in self.arrays]
-
-        def has_changed(number: int, cell: Cell) -> bool:
-            writer = writers[number]
-            return writer.unit_key(writer.unit_of(cell)) in changed
-
-        cells = [x for x in self.before_images.list_cells(0) if has_changed(0, x)]
-        self._dirty.pending.update(cells)
-        self._take_changes(cells)
-        arrays = [reopen_array(one, self.transaction.source) for one in self.arrays]
-        known = self._known_states()
-        kept = KeptLevels(arrays, self._rules, self.before_images, known, self.order)
-        kept.rebase(cells, has_changed)
+        if not self._dirty.handled.isdisjoint(changed):
+            self._dirty.recheck_written(self.before_images)
+            self._dirty.handled.clear()
+        for number, array in enumerate(self.arrays):
+            writer = ArrayWriter(array, self.transaction)
+            cells = [
+                cell
+                for cell in self.before_images.list_cells(number)
+                if writer.key_of(cell) in changed
+            ]
+            if number == 0:
+                self._dirty.pending.update(cells)
+                self._take_changes(cells)
+            else:
+                self._kept_levels().rebase(number, cells)
         for level, _ in zip(self.canvas.levels, self.arrays, strict=False):
             file_array_of(level.source)[0].forget_chunks()
         self.canvas.reread_sources()
+        return True

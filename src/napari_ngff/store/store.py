@@ -339,6 +339,12 @@ class Transaction(ABC):
             if key not in self._waiting:
                 self._expected[key] = revision
 
+    def note_sources(self, key: str, sources: Iterable[str]) -> None:
+        """Do not save an object if one that it is made of is refused.
+
+        Where objects are not saved in the order in which they were put, it may be.
+        """
+
     def read_document(self, key: str) -> str:
         """Read a document that is changed next; a change by others is a conflict."""
         self.refresh()

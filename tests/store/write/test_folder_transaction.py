@@ -75,6 +75,18 @@ def test_the_last_word_counts(folder, transaction):
     assert names(folder) == ["old"]
 
 
+def test_what_is_made_of_a_refused_object_is_refused(folder, transaction):
+    for key, sources in (("a/old", []), ("a/made", ["a/old"]), ("b/made", ["a/made"])):
+        transaction.put(key, b"mine")
+        transaction.note_sources(key, sources)
+    transaction.put("a/other", b"mine")
+    (folder / "a/old").write_bytes(b"theirs")
+    with pytest.raises(ConflictError):
+        transaction.commit()
+    assert names(folder) == ["old", "other"]
+    assert (folder / "a/old").read_bytes() == b"theirs"
+
+
 def test_what_others_changed_meanwhile_stays(folder, transaction):
     transaction.put("a/old", b"mine")
     transaction.put("a/new", b"mine")

@@ -444,53 +444,39 @@ class KeptLevels:
     known: Sequence[Snapshot]
     order: AxisOrder
 
-    def rebase(
-        self, finest: Iterable[Cell], has_changed: Callable[[int, Cell], bool]
-    ) -> None:
-        """Rebase all blocks of coarser levels that others have changed.
+    @property
+    def originals(self) -> list[OriginalLevel]:
+        """The levels before our edits, which coarser ones may not contain yet."""
+        return [
+            OriginalLevel(LevelSource(array), self.images, number, array.chunks)
+            for number, array in enumerate(self.arrays)
+        ]
 
-        What edits make of them follows when level 0 is written.
+    def rebase(self, number: int, cells: Iterable[Cell]) -> None:
+        """Let kept blocks be as the file is now, where no edit has changed them.
 
-        Parameters
-        ----------
-        finest
-            Blocks of level 0 that they have changed.
-        has_changed
-            Called with a level and a block of it.
-        """
-        cells = list(finest)
-        for number in range(1, len(self.arrays)):
-            fine, coarse = self.arrays[number - 1].chunks, self.arrays[number].chunks
-            reached = self.rules[number - 1].target_cells(cells, fine, coarse)
-            cells = [
-                cell
-                for cell in self.images.list_cells(number)
-                if has_changed(number, cell) or cell in reached
-            ]
-            for cell in cells:
-                self._rebase_block(number, cell)
-
-    def _rebase_block(self, number: int, cell: Cell) -> None:
-        """Let a kept block be as the file is now, where no edit has changed it.
-
-        Elsewhere it stays the original, to which an edit that is undone returns.
+        Elsewhere they stay the original, which is shown where an edit is undone.
         """
         array = self.arrays[number]
-        box = box_of(cell, array.chunks, array.shape)
-        kept = self.images.get_block(number, cell)
-        self.images.drop_block(number, cell)
-        if kept is None:
-            return
-        with suppress(CorruptDataError):
-            now = array.read(box)
-            block = np.where(self._find_edited(number, box), kept, now)
-            self.images.put_block(number, cell, block.astype(now.dtype))
+        for cell in cells:
+            box = box_of(cell, array.chunks, array.shape)
+            kept = self.images.get_block(number, cell)
+            self.images.drop_block(number, cell)
+            with suppress(CorruptDataError):
+                now = array.read(box)
+                block = np.where(
+                    self.find_edited(number, box), now if kept is None else kept, now
+                )
+                self.images.put_block(number, cell, block.astype(now.dtype))
 
-    def _find_edited(self, number: int, box: Box) -> Array:
-        """Find the voxels of a level that follow from edits in the finest one."""
+    def find_edited(self, number: int, box: Box) -> Array:
+        """Find the voxels of a level that follow from edits in the finest one.
+
+        Also from those that were undone, as long as a coarser level may have them.
+        """
         if number:
             rule = self.rules[number - 1]
-            finer = self._find_edited(number - 1, rule.source_box(box))
+            finer = self.find_edited(number - 1, rule.source_box(box))
             return rule.find_touched(finer, box)
         chunks, shape = self.arrays[0].chunks, self.arrays[0].shape
         edited = np.zeros(box_shape(box), bool)
@@ -499,10 +485,10 @@ class KeptLevels:
             if before is None:
                 continue
             whole = box_of(cell, chunks, shape)
-            states = (one.with_edits(whole, before, self.order) for one in self.known)
-            differs = np.any([state != before for state in states], axis=0)
             part = intersect_boxes(whole, box)
-            edited[slice_inside(part, box)] = differs[slice_inside(part, whole)]
+            for one in self.known:
+                painted = one.find_painted(whole, before, self.order)
+                edited[slice_inside(part, box)] |= painted[slice_inside(part, whole)]
         return edited
 
 

@@ -9,14 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ngff.errors import NodeNotFoundError
-from napari_ngff.store.arrays.array_writer import ArrayWriter, replace_unchanged
+from napari_ngff.errors import NodeNotFoundError, UnsupportedError
+from napari_ngff.store.arrays.array_writer import (
+    ArrayWriter,
+    replace_unchanged,
+    require_encodable,
+)
 from napari_ngff.store.arrays.boxes import box_of, cells_in
 from napari_ngff.store.arrays.chunked_array import Box, ChunkedArray, open_array
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.limits import ARRAY_DOCUMENT, parse_json
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.sources.blob import Revision
     from napari_ngff.store.store import NewTree, Revisions, Transaction
@@ -150,7 +156,51 @@ def _retype_document(document: JSON, dtype: np.dtype[Any]) -> JSON:
     return document | {"data_type": dtype.name}
 
 
-def is_widened(old: ChunkedArray, now: ChunkedArray) -> bool:
+def open_widened(
+    arrays: Sequence[ChunkedArray], transaction: Transaction
+) -> list[ChunkedArray] | None:
+    """Open arrays that another window gave a wider type; None if all are as they were.
+
+    Raises
+    ------
+    ConflictError, NodeNotFoundError
+        Where they were replaced by others, or are gone.
+    """
+    # First, since it opens an archive again that another program replaced.
+    transaction.refresh()
+    try:
+        now = [open_array(transaction.source, a.path, a.zarr_format) for a in arrays]
+    except NodeNotFoundError:
+        _refuse_changed(arrays, transaction)
+        raise
+    pairs = list(zip(arrays, now, strict=True))
+    if all(new.layout.is_stored_like(old.layout) for old, new in pairs):
+        return None
+    if not all(_is_widened(old, new) for old, new in pairs):
+        _refuse_changed(arrays, transaction)
+    return now
+
+
+def _refuse_changed(arrays: Sequence[ChunkedArray], transaction: Transaction) -> None:
+    """Raise the error of `ArrayWriter` for an array that is another, or gone."""
+    for array in arrays:
+        ArrayWriter(array, transaction)
+
+
+def _is_widened(old: ChunkedArray, now: ChunkedArray) -> bool:
     """Return whether an array has the same chunks as before, in a type as wide."""
     grids = [(a.shape, a.chunks, a.shards) for a in (old, now)]
     return grids[0] == grids[1] and np.can_cast(old.dtype, now.dtype, "safe")
+
+
+def require_types(arrays: Sequence[ChunkedArray]) -> None:
+    """Refuse levels that cannot be written, or hold fewer labels than level 0."""
+    fine = arrays[0].dtype
+    for array in arrays:
+        require_encodable(array)
+        if not np.can_cast(fine, array.dtype, "safe"):
+            msg = (
+                f"{array} cannot hold the labels of level 0, {fine}. Convert the"
+                " levels to one type."
+            )
+            raise UnsupportedError(msg)

@@ -24,6 +24,7 @@ from numcodecs import Zstd
 from napari_ngff.errors import ConflictError, CorruptDataError
 from napari_ngff.labels.saving.before_images import (
     BeforeImages,
+    KeptLevels,
     OriginalLevel,
     reopen_array,
 )
@@ -37,7 +38,7 @@ from napari_ngff.store.arrays.boxes import (
     slice_inside,
 )
 from napari_ngff.store.pyramids.pyramid import LevelSource
-from napari_ngff.store.store import conflict_error
+from napari_ngff.store.sources.read_ahead import ReadLog
 from napari_ngff.store.threads import share_work
 
 if TYPE_CHECKING:
@@ -227,11 +228,15 @@ class DirtyCells:
     doubted
         Those of `pending` that no edit is known to touch; they are looked at, but not
         counted as saved blocks.
+    handled
+        Keys of objects that levels were made of, or compared with: if one has been
+        changed by others when all is saved, what follows from it is made again.
     """
 
     pending: set[Cell]
     stale: list[set[Cell]]
     doubted: set[Cell] = field(default_factory=set)
+    handled: set[str] = field(default_factory=set)
 
     @classmethod
     def of_levels(cls, levels: int) -> DirtyCells:
@@ -305,6 +310,10 @@ class SavePass:
         The edits.
     state
         Progress and result of the save.
+    shared
+        The levels with all edits that may be in them, if others have changed labels:
+        what is kept of two levels may be of different moments then. So all that follows
+        from these edits is made anew, and everything else stays as it is in the file.
     """
 
     files: LabelFiles
@@ -312,7 +321,9 @@ class SavePass:
     dirty: DirtyCells
     snapshot: Snapshot
     state: SaveRun
+    shared: KeptLevels | None = None
     _reductions: ReductionCache = field(init=False)
+    _writers: dict[int, ArrayWriter] = field(init=False, default_factory=dict)
     _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -321,14 +332,23 @@ class SavePass:
     def write_levels(self) -> None:
         """Write dirty cells level by level until the end or a cancel."""
         self._write_finest()
+        self.write_coarser_levels()
+
+    def write_coarser_levels(self) -> None:
+        """Write what follows from level 0 as it is."""
         for number in range(1, len(self.files.arrays)):
             # A level follows from the one just written, so never two at a time.
             if self.state.check_cancel():
                 self._write_coarser(number)
 
     def _array_writer(self, number: int) -> ArrayWriter:
-        files, keep = self.files, partial(self.before_images.put_block, number)
-        return ArrayWriter(files.arrays[number], files.transaction, keep, files.secure)
+        # Once for each level: it reads the document of the array.
+        if number not in self._writers:
+            files, keep = self.files, partial(self.before_images.put_block, number)
+            self._writers[number] = ArrayWriter(
+                files.arrays[number], files.transaction, keep, files.secure
+            )
+        return self._writers[number]
 
     def _write_finest(self) -> None:
         writer = self._array_writer(0)
@@ -358,28 +378,28 @@ class SavePass:
             return
         reduction = self.files.rules[number - 1]
         fine, opened = self._reopen_level(number - 1)
-        writer, finer_writer = (
-            self._array_writer(number),
-            self._array_writer(number - 1),
-        )
+        writer = self._array_writer(number)
         targets = reduction.target_cells(stale, fine.chunks, writer.array.chunks)
 
         def read_part(part: Box) -> ReducedPart:
             sources = reduction.source_box(part)
             new = fine.read(sources)
-            differs = new != opened.read(sources)
-            touched = reduction.find_touched(differs, part)
+            if self.shared is None:
+                differs = new != opened.read(sources)
+                touched = reduction.find_touched(differs, part)
+            else:
+                touched = self.shared.find_edited(number, part)
             return ReducedPart(part, reduction.reduce(new, part), touched)
 
         def reduce_cell(box: Box, block: Any) -> bool:
             changed = False
             cell = cell_at(box, writer.array.chunks)
-            self._expect_finer(finer_writer, [finer for finer, _ in targets[cell]])
+            parts = [intersect_boxes(target, box) for _, target in targets[cell]]
+            self._note_sources(number, writer.key_of(cell), parts)
             before = self._before_image(number, cell, block)
             # Only the part below a changed finer block is made anew, not the whole
             # cell.
-            for finer, target in targets[cell]:
-                part = intersect_boxes(target, box)
+            for (finer, _), part in zip(targets[cell], parts, strict=True):
                 inside = slice_inside(part, box)
                 reduced = self._reductions.get_part(number - 1, finer)
                 if reduced is None:
@@ -390,6 +410,8 @@ class SavePass:
                     changed = True
             if changed:
                 self._note_change(number, writer, box, block, before)
+            else:
+                self.before_images.put_block(number, cell, block)
             return changed
 
         # Cells are taken out when they are written; a finer cell stays stale as long as
@@ -400,22 +422,20 @@ class SavePass:
         stale.intersection_update(remaining)
         self._reductions.drop_level(number - 1)
 
-    def _expect_finer(self, writer: ArrayWriter, cells: Iterable[Cell]) -> None:
-        """Refuse a block whose finer blocks others have changed since they were saved.
-
-        Asked after the block was read: what others save later, they put into the block
-        themselves, or the block is not written.
-        """
-        for key in {writer.unit_key(writer.unit_of(cell)) for cell in cells}:
-            known = self.files.revisions.get(key, True)
-            if known is not True and self.files.transaction.find_revision(key) != known:
-                raise conflict_error(self.files.transaction.root, [key])
+    def _note_sources(self, number: int, key: str, parts: Iterable[Box]) -> None:
+        """Note what parts of a block are made of."""
+        finer, rule = self._array_writer(number - 1), self.files.rules[number - 1]
+        sources = finer.keys_in(map(rule.source_box, parts))
+        self.files.transaction.note_sources(key, sources)
+        # At once, so without the lock.
+        self.dirty.handled.update(sources, [key])
 
     def _reopen_level(self, number: int) -> tuple[LevelSource, OriginalLevel]:
         """Open a level as it was just written, and as it was before any edit."""
         files = self.files
         # By the transaction, which knows blocks that have not got their names yet.
-        array = reopen_array(files.arrays[number], files.transaction.source)
+        source = ReadLog(files.transaction.source, files.revisions)
+        array = reopen_array(files.arrays[number], source)
         # `keep=False`: decoded chunks of a save must not fill the cache.
         level = LevelSource(array, keep=False)
         return level, OriginalLevel(level, self.before_images, number, array.chunks)
@@ -423,7 +443,7 @@ class SavePass:
     def _before_image(self, number: int, cell: Cell, block: Any) -> Any:
         """Return a block as it was before anything was saved into it."""
         before = self.before_images.get_block(number, cell)
-        if before is None:
+        if before is None or self.shared is not None:
             return block.copy()
         # Labels may have got a wider type since.
         return before.astype(block.dtype, copy=False)
@@ -433,7 +453,8 @@ class SavePass:
     ) -> None:
         """Reduce a new block for the next level, and note that this depends on it."""
         cell = cell_at(box, writer.array.chunks)
-        self._reductions.add_block(number, cell, box, block, before)
+        if self.shared is None:
+            self._reductions.add_block(number, cell, box, block, before)
         if number + 1 < len(self.files.arrays):
             with self._lock:
                 self.dirty.stale[number + 1].add(cell)
@@ -490,8 +511,7 @@ class SavePass:
                 self.dirty.doubted -= cells
             unwritten.difference_update(cells)
             state.objects += written
-            if written or number == 0:
-                # Our own write is no change by others. A block of level 0 that was
-                # only looked at is kept as it was: a later change of it is a conflict.
-                self.files.revisions[key] = writer.revisions.pop(key)
+            # Our own write is no change by others. A block that was only looked at is
+            # kept as it was: a later change of it is a conflict.
+            self.files.revisions[key] = writer.revisions.pop(key)
             state.report_object(number, len(units))

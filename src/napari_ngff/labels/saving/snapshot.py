@@ -74,8 +74,22 @@ class Snapshot:
         self.apply_edits(order_box(box, order), order_block(new, order))
         return new
 
-    def apply_edits(self, box: Box, block: Array) -> None:
-        """Apply the edits to a block in place.
+    def find_painted(self, box: Box, before: Array, order: AxisOrder) -> Array:
+        """Find the voxels that any of the edits paints, whatever another makes of them.
+
+        Parameters
+        ----------
+        box, before, order
+            As of `with_edits`.
+        """
+        painted, block = np.zeros(before.shape, bool), before.astype(self.dtype)
+        mask = self.apply_edits(order_box(box, order), order_block(block, order))
+        if mask is not None:
+            order_block(painted, order)[...] = mask
+        return painted
+
+    def apply_edits(self, box: Box, block: Array) -> Array | None:
+        """Apply the edits to a block in place; return which voxels they paint, if any.
 
         Parameters
         ----------
@@ -94,6 +108,7 @@ class Snapshot:
             patch.apply_edit(self._log.edits[index], read_block, 0, note=False)
         if patch.values is not None:
             np.copyto(block, patch.values, where=patch.mask)
+        return patch.mask  # type: ignore[no-any-return]
 
 
 def touched_cells(

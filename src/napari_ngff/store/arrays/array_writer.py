@@ -21,7 +21,13 @@ from napari_ngff.errors import (
     NodeNotFoundError,
     UnsupportedError,
 )
-from napari_ngff.store.arrays.boxes import Box, box_of, box_shape, slice_inside
+from napari_ngff.store.arrays.boxes import (
+    Box,
+    box_of,
+    box_shape,
+    cells_in,
+    slice_inside,
+)
 from napari_ngff.store.arrays.chunk_layout import ABSENT, ArrayLayout, Shape
 from napari_ngff.store.arrays.chunked_array import ChunkedArray, make_array
 from napari_ngff.store.arrays.encoding import ChunkEncoder, encode_shard
@@ -174,6 +180,16 @@ class ArrayWriter:
             i * n // m
             for i, n, m in zip(cell, self.array.chunks, self.unit, strict=True)
         )
+
+    def key_of(self, cell: Shape) -> str:
+        """Return the key of the unit that holds a cell."""
+        return self.unit_key(self.unit_of(cell))
+
+    def keys_in(self, boxes: Iterable[Box]) -> set[str]:
+        """Return the keys of all units that boxes meet."""
+        return {
+            self.unit_key(unit) for box in boxes for unit in cells_in(box, self.unit)
+        }
 
     def by_unit(self, cells: Iterable[Shape]) -> dict[Shape, set[Shape]]:
         """Group cells by the unit that holds them, in the order of the units."""

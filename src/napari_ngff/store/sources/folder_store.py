@@ -209,6 +209,8 @@ class FolderTransaction(FolderChange):
         self.token = new_token()
         # Folders that got a new folder inside, to be flushed with the next objects.
         self._made: set[str] = set()
+        # Key of an object -> those that it is made of.
+        self._sources: dict[str, set[str]] = {}
         self._since = 0.0
         self._turn = threading.Lock()
 
@@ -241,6 +243,10 @@ class FolderTransaction(FolderChange):
     @override
     def _stored_revision(self, key: str) -> Revision | None:
         return Revision.of_file(self.find_path(key))
+
+    @override
+    def note_sources(self, key: str, sources: Iterable[str]) -> None:
+        self._sources.setdefault(key, set()).update(sources)
 
     @override
     def _add_waiting(self, key: str, waiting: WaitingObject[str]) -> None:
@@ -312,6 +318,7 @@ class FolderTransaction(FolderChange):
         self.place_waiting()
         with self._lock:
             self._documents.clear()
+            self._sources.clear()
         self._raise_conflicts()
         return True
 
@@ -368,7 +375,9 @@ class FolderTransaction(FolderChange):
             # is not flushed yet.
             if self._waiting.get(key) is not file:
                 return
-            if taken := is_replaced:
+            if taken := is_replaced or not self._sources.pop(key, set()).isdisjoint(
+                self._conflicts
+            ):
                 self._drop_content(file)
             elif file.content is not None:
                 taken = not rename_over(

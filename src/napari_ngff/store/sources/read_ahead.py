@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import Problem
     from napari_ngff.store.sources.blob import Blob, Revision
+    from napari_ngff.store.store import Revisions
 
 PATIENCE = 2.0
 """Seconds for what only saves time: a server may never answer."""
@@ -147,16 +148,20 @@ class WrappedStore(Store):
 class ReadLog(WrappedStore):
     """Read objects of a source, and keep the revision of each at its first read.
 
-    Attributes
+    Parameters
     ----------
+    source
+        To read.
     revisions
-        Key -> revision, None for an object that was not there. About 300 bytes for
-        each.
+        Key -> revision, None for an object that was not there; by default none is known
+        yet. About 300 bytes for each.
     """
 
-    def __init__(self, source: Store) -> None:
+    def __init__(
+        self, source: Store, revisions: dict[str, Revision | None] | None = None
+    ) -> None:
         super().__init__(source)
-        self.revisions: dict[str, Revision | None] = {}
+        self.revisions = {} if revisions is None else revisions
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Another process (a worker of dask) reads only, and never compares revisions.
@@ -169,3 +174,16 @@ class ReadLog(WrappedStore):
         blob = super().read(key, start, length)
         self.revisions.setdefault(key, None if blob is None else blob.revision)
         return blob
+
+    def list_changed(self, keys: Iterable[str] | None = None) -> Revisions:
+        """List objects that others have changed since, and their revisions now.
+
+        Parameters
+        ----------
+        keys
+            Of the objects; by default all that were read.
+        """
+        asked = list(self.revisions if keys is None else keys)
+        calls = [partial(self._source.find_revision, key) for key in asked]
+        found = zip(asked, call_at_once(self._source, calls), strict=True)
+        return {key: now for key, now in found if now != self.revisions.get(key)}
