@@ -563,7 +563,7 @@ def test_the_command_looks_at_its_output_first(plate, tmp_path, monkeypatch, cap
 
 def test_without_distributed_it_says_what_to_install(plate, monkeypatch):
     monkeypatch.setattr(
-        "napari_ngff.plate.tables.measure_labels.find_spec", lambda name: None
+        "napari_ngff.store.convert.unit_runner.find_spec", lambda name: None
     )
     with pytest.raises(UnsupportedError, match=r"napari-ngff\[distributed\]"):
         measure(open_node(str(plate)), "nuclei", scheduler="tcp://127.0.0.1:1")
@@ -592,7 +592,7 @@ def test_a_cluster_finds_the_same(plate):
 @pytest.mark.filterwarnings("default")
 def test_a_scheduler_that_is_not_there(plate, monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("napari_ngff.plate.tables.measure_labels.WAIT", 1)
+    monkeypatch.setattr("napari_ngff.store.convert.unit_runner.WAIT", 1)
     with pytest.raises(AccessError, match="No scheduler of dask answers"):
         measure(open_node(str(plate)), "nuclei", scheduler="tcp://127.0.0.1:9")
 

@@ -10,14 +10,11 @@ import json
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import (
-    AccessError,
     NodeNotFoundError,
     OMEZarrError,
-    UnsupportedError,
 )
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.plate.plate_contents import PlateContents
@@ -43,6 +40,12 @@ from napari_ngff.plate.tables.table import (
     read_acquisitions,
     well_key,
 )
+from napari_ngff.store.convert.unit_runner import (
+    PER_WORKER,
+    count_threads,
+    name_worker_errors,
+    open_client,
+)
 from napari_ngff.store.hierarchy.node import Node, read_node
 from napari_ngff.store.hierarchy.summary import list_tables
 from napari_ngff.store.limits import parse_object
@@ -55,21 +58,11 @@ if TYPE_CHECKING:
 
     from napari_ngff.store.hierarchy.location import Location
 
-PER_WORKER = 4
-"""Tasks of a batch per worker; progress is reported between batches."""
-
-NO_CLUSTER = (
-    "A scheduler of dask needs the package distributed."
-    " Run: pip install 'napari-ngff[distributed]'"
-)
 AXIS_WORDS = {"t": "timepoint", "time": "timepoint"}
 """What one index on an axis is called, by the name of the axis."""
 
 LISTS = (GroupKind.PLATE, GroupKind.WELL, GroupKind.COLLECTION, GroupKind.SCENE)
 """What has fields."""
-
-WAIT = 10
-"""Seconds to wait for a scheduler."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,34 +391,13 @@ def _open_compute(
             CORES * PER_WORKER,
         )
         return
-    if find_spec("distributed") is None:
-        raise UnsupportedError(NO_CLUSTER)
-    from distributed import Client
-
-    try:
-        # Not the default: other code of this process shall keep its own scheduler.
-        client = Client(scheduler, timeout=WAIT, set_as_default=False)
-    except (OSError, ValueError) as error:
-        msg = f"No scheduler of dask answers at {scheduler}: {error}."
-        raise AccessError(msg) from error
-    with client:
-        threads = sum(client.nthreads().values())
-        if not threads:
-            msg = f"The scheduler at {scheduler} has no workers."
-            raise UnsupportedError(msg)
+    with open_client(scheduler) as client:
 
         def compute_on_cluster(tasks: list[Any]) -> Sequence[Any]:
-            try:
+            with name_worker_errors(client):
                 return client.gather(client.compute(tasks))  # type: ignore[no-any-return]
-            except (OMEZarrError, OSError):
-                raise
-            # Workers that died, lack this package or were cancelled raise errors of any
-            # kind.
-            except Exception as error:
-                msg = f"The workers of {scheduler} did not finish: {error}"
-                raise AccessError(msg) from error
 
-        yield compute_on_cluster, threads * PER_WORKER
+        yield compute_on_cluster, count_threads(client) * PER_WORKER
 
 
 def _measure_fields(

@@ -76,7 +76,7 @@ def run_units(
 
         share_work(units, do_unit, MANY, CORES)
     elif is_url(scheduler):
-        with _connect(scheduler) as client:
+        with open_client(scheduler) as client:
             _run_by_client(client, units, work, done)
     elif hasattr(scheduler, "submit"):
         _run_by_client(scheduler, units, work, done)
@@ -122,7 +122,16 @@ def _keep_processes(scheduler: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _connect(address: str) -> Iterator[Any]:
+def open_client(address: str) -> Iterator[Any]:
+    """Connect to a scheduler of dask.
+
+    Raises
+    ------
+    AccessError
+        Where there is none.
+    UnsupportedError
+        Where distributed is not installed.
+    """
     if find_spec("distributed") is None:
         raise UnsupportedError(MISSING)
     from distributed import Client
@@ -137,6 +146,37 @@ def _connect(address: str) -> Iterator[Any]:
         yield client
 
 
+def count_threads(client: Any) -> int:
+    """Count the threads of all workers.
+
+    Raises
+    ------
+    UnsupportedError
+        Where there are no workers.
+    """
+    threads: int = sum(client.nthreads().values())
+    if not threads:
+        msg = f"The scheduler at {client.scheduler.address} has no workers."
+        raise UnsupportedError(msg)
+    return threads
+
+
+@contextmanager
+def name_worker_errors(client: Any) -> Iterator[None]:
+    """Name the scheduler in errors of workers that are not those of the work.
+
+    Workers that died, lack this package or were cancelled raise errors of any kind.
+    """
+    try:
+        yield
+    except (OMEZarrError, OSError, ValueError):
+        raise
+    except Exception as error:
+        where = client.scheduler.address
+        msg = f"The workers of {where} did not finish: {error}"
+        raise AccessError(msg) from error
+
+
 def _run_by_client(
     client: Any,
     units: Iterator[Unit],
@@ -145,29 +185,20 @@ def _run_by_client(
 ) -> None:
     from distributed import wait
 
-    threads = sum(client.nthreads().values())
-    if not threads:
-        msg = f"The scheduler at {client.scheduler.address} has no workers."
-        raise UnsupportedError(msg)
+    most = count_threads(client) * PER_WORKER
     running: dict[Any, Unit] = {}
-    try:
-        while True:
-            for unit in itertools.islice(units, threads * PER_WORKER - len(running)):
-                running[client.submit(work, unit, pure=False)] = unit
-            if not running:
-                return
-            with client.as_current():  # `wait` asks the current one
-                finished, _ = wait(list(running), return_when="FIRST_COMPLETED")
-            for task in finished:
-                result = task.result()
-                done(running.pop(task), result)
-    except (OMEZarrError, OSError, ValueError, KeyboardInterrupt):
-        raise
-    # Workers that died, lack this package or were cancelled raise errors of any kind.
-    except Exception as error:
-        where = client.scheduler.address
-        msg = f"The workers of {where} did not finish: {error}"
-        raise AccessError(msg) from error
-    finally:
-        for task in running:
-            task.cancel()
+    with name_worker_errors(client):
+        try:
+            while True:
+                for unit in itertools.islice(units, most - len(running)):
+                    running[client.submit(work, unit, pure=False)] = unit
+                if not running:
+                    return
+                with client.as_current():  # `wait` asks the current one
+                    finished, _ = wait(list(running), return_when="FIRST_COMPLETED")
+                for task in finished:
+                    result = task.result()
+                    done(running.pop(task), result)
+        finally:
+            for task in running:
+                task.cancel()
