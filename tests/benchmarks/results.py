@@ -113,11 +113,11 @@ def main() -> None:
             lambda: rows[rows["area"] > 110],
         ),
         "page of wells": (
-            lambda: make_results(joined, None, ResultChoice()),
+            lambda: make_results(joined, ResultChoice()),
             lambda: rows.groupby("well", observed=True)[groups].mean(),
         ),
         "page of conditions": (
-            lambda: make_results(joined, None, choice),
+            lambda: make_results(joined, choice),
             lambda: rows.groupby("well", observed=True)[groups].mean(),
         ),
         "sort 10,000 rows": (sort, sort_alone),

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 Offset = tuple[float, float]
 """Distance of a tile's first voxel from the mosaic's, along y and x, in voxels."""
 
+PLATE = "plate"
+"""Name of the column with titles of plates, in results of several."""
+
 GEOMETRIES: dict[int, tuple[int, int]] = {
     6: (2, 3),
     24: (4, 6),
@@ -39,12 +42,15 @@ class MapWell:
         For people: "B03".
     row, column
         0-based place on the map.
+    plate
+        Title of its plate, where several are joined.
     """
 
     path: str
     name: str
     row: int
     column: int
+    plate: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,11 @@ class PlateMap:
     def shape(self) -> tuple[int, int]:
         """Number of rows and columns."""
         return len(self.rows), len(self.columns)
+
+    @property
+    def plates(self) -> tuple[str, ...]:
+        """Titles of the plates that are joined; none for a single plate."""
+        return tuple(dict.fromkeys(well.plate for well in self.wells if well.plate))
 
     def find_neighbour(self, well: MapWell, rows: int, columns: int) -> MapWell | None:
         """Find the next well in a direction, over gaps.

@@ -123,8 +123,16 @@ def browse_folder(viewer: Any, node: Node) -> Browser:
     return browser
 
 
-def show_listed(session: Session, address: str) -> None:
-    """Show what a session lists: as it was left, or read for the first time."""
+def show_listed(
+    session: Session, address: str, then: Callable[[], Any] = lambda: None
+) -> None:
+    """Show what a session lists: as it was left, or read for the first time.
+
+    Parameters
+    ----------
+    then
+        Called once it is shown, unless something else is wanted by then.
+    """
     plates, known = session.plates, session.plates.browsers.get(address)
     plates.wanted = address
 
@@ -139,9 +147,12 @@ def show_listed(session: Session, address: str) -> None:
             later = plates.browsers.get(plates.wanted)
             if later is not None:
                 session.browse(later.node)
+            if plates.wanted == address:
+                then()
 
     if known is not None and (known.kind is GroupKind.SERIES or known.layers.by_slot()):
         session.browse(known.node)
+        then()
     else:
         Window.current.run_work(
             partial(attempt_work, partial(read_paths, address)), done

@@ -13,6 +13,7 @@ from napari_ngff.labels.object_classes import ClassChanges, ObjectClasses
 from napari_ngff.labels.places.listed_labels import delete_labels, rename_labels
 from napari_ngff.viewer.annotations.object_class_annotation import begin_aside
 from napari_ngff.viewer.annotations.object_class_table import write_classes
+from napari_ngff.viewer.reader import show_listed
 from napari_ngff.viewer.results.plate_objects import PlateObjects
 from napari_ngff.viewer.session import session_of
 from plates import write_plate
@@ -53,7 +54,8 @@ def test_classes_of_labels_that_are_gone_do_not_count(plate, change, count, is_o
     tables = session_of(viewer).open_tables()
     tables.find_tables()
     tables.load_file(str(plate.parent / "objects.csv"))
-    objects = PlateObjects(tables, lambda: True)
+    listed = session_of(viewer).plates.listed
+    objects = PlateObjects(tables, lambda: True, listed, show_listed)
     if is_open:  # another class is given in the gallery, and no file has it
         stored, owner = ObjectClasses(), session_of(viewer).annotations
         for well, field in FIELDS[:count]:

@@ -148,9 +148,9 @@ def group_wells(
 
 
 def compare_to_controls(
-    frame: Any, how: str, is_negative: Any, apart: Collection[str] = ()
+    frame: Any, how: str, is_negative: Any, plates: Any, apart: Collection[str] = ()
 ) -> Any:
-    """Express numbers of wells by those of the negative controls.
+    """Express numbers of wells by those of the negative controls of their plate.
 
     With the median m of the controls, and their median absolute deviation MAD,
     `PERCENT` is 100 x / m, and `Z_SCORE` is (x - m) / (1.4826 MAD).
@@ -158,37 +158,60 @@ def compare_to_controls(
     Parameters
     ----------
     frame
-        See `sum_up_rows`. Columns of which m, or the MAD, is 0 or missing stay as they
-        are, such as doses; the names of the others end with `how`.
+        See `sum_up_rows`. Columns of which m, or the MAD, is 0 or missing on all plates
+        stay as they are, such as doses; the names of the others end with `how`, and
+        they have no values on plates where it is so.
     is_negative
         Which wells are controls.
+    plates
+        A pandas.Series with the title of the plate of each well.
     apart
         Other columns that stay as they are.
     """
     numbers = frame.select_dtypes("number").drop(columns=[*apart])
-    middle = numbers[is_negative].median()
-    if how == PERCENT:
-        unit, values = middle, 100 * numbers / middle
-    else:
-        deviation = (numbers[is_negative] - middle).abs().median()
-        unit, values = NORMAL_MAD * deviation, numbers - middle
-        values = values / unit
-    known = [title for title in numbers if unit[title] == unit[title] != 0]
+
+    def find_middle(values: Any) -> Any:
+        """Find the median of the controls of the plate of each well."""
+        found = values[is_negative].groupby(plates).median()
+        return found.reindex(plates).set_axis(values.index)
+
+    unit = middle = find_middle(numbers)
+    values = 100 * numbers
+    if how != PERCENT:
+        unit = NORMAL_MAD * find_middle((numbers - middle).abs())
+        values = numbers - middle
+    is_known = unit.notna() & (unit != 0)
+    known = [title for title in numbers if is_known[title].any()]
+    values = (values / unit).where(is_known)
     frame = frame.assign(**{title: values[title] for title in known})
     return frame.rename(columns={title: f"{title}, {how}" for title in known})
 
 
-def find_z_primes(frame: Any, is_negative: Any, is_positive: Any) -> dict[str, float]:
-    """Compute how well a column parts the controls, the best one first.
+def find_z_primes(
+    frame: Any, is_negative: Any, is_positive: Any, plates: Any
+) -> dict[str, str]:
+    """Compute how well a column parts the controls of each plate, the best one first.
+
+    The worst plate of a column counts for the order; `plates`: see
+    `compare_to_controls`.
 
     Z' = 1 - 3 (sd+ + sd-) / |mean+ - mean-|, with standard deviations of samples; above
     0.5 an assay is taken for excellent.
     """
     numbers = frame.select_dtypes("number")
-    low, high = numbers[is_negative], numbers[is_positive]
+    low, high = (
+        numbers[x].groupby(plates, sort=False) for x in (is_negative, is_positive)
+    )
     primes = 1 - 3 * (low.std() + high.std()) / (high.mean() - low.mean()).abs()
-    found: dict[str, float] = primes[np.isfinite(primes)].to_dict()
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
+    primes = primes.where(np.isfinite(primes))
+    worst = primes.min().dropna().sort_values(ascending=False, kind="stable")
+    return {
+        title: ", ".join(
+            f"{prime:.2f}" + f" ({plate})" * bool(plate)
+            for plate, prime in primes[title].dropna().items()
+        )
+        for title in worst.index
+    }
 
 
 def join_conditions(rows: WellTable, conditions: Any) -> Any:

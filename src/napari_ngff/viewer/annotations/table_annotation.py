@@ -61,6 +61,11 @@ def older_text(age: str) -> str:
     return f" It was {age}." if age else ""
 
 
+def name_measured(labels: str) -> str:
+    """Name the table of measured labels in their images, as it is proposed."""
+    return f"{labels}_measured".replace("/", "_")
+
+
 class MeasuredLabels:
     """The labels that a table was measured of, and which of them were painted since.
 
@@ -174,7 +179,7 @@ class TableAnnotation(Annotation):
             else node.location.source.why_not_written(node.location.path)
         )
         self.asks_for_file = bool(self._why_file)
-        self.table_name = f"{table.region or labels}_measured".replace("/", "_")
+        self.table_name = name_measured(table.region or labels)
         self._is_over = self._running = self._is_stopped = self._has_failed = False
         self._done = 0.0
         # Not the `layer` of an annotation, which is the one that is saved.

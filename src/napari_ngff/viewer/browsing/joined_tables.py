@@ -277,6 +277,10 @@ class JoinedTables:
         frame = whole.frame.take(rows.frame.index)
         return replace(whole, frame=frame, without=rows.without)
 
+    def wells_that_count(self) -> frozenset[str] | None:
+        """Find the wells that the filter means; None for all."""
+        return self._apply_filter()[1]
+
     def _apply_filter(
         self,
     ) -> tuple[dict[TableOffer, WellTable], frozenset[str] | None, str]:

@@ -9,6 +9,7 @@ from napari.utils.notifications import Notification
 from napari_ngff.viewer.annotations.leaving import save_before_leaving
 from napari_ngff.viewer.browsing.browser import Browser
 from napari_ngff.viewer.browsing.canvas_controls import NavigationKeys
+from napari_ngff.viewer.browsing.listed_tables import ListedTables
 from napari_ngff.viewer.browsing.plate_tables import PlateTables
 from napari_ngff.viewer.services.notices import last_part, shorten_name
 from napari_ngff.viewer.services.settings import PLUGIN
@@ -48,6 +49,8 @@ class PlateList:
         The browser of what is on the canvas; None before anything was opened.
     wanted
         The address that was chosen last; "" before any was.
+    listed
+        The tables of all plates.
     """
 
     def __init__(self, annotations: Annotations, changed: Callable[..., Any]) -> None:
@@ -56,6 +59,14 @@ class PlateList:
         self.shown: Browser | None = None
         self.wanted = ""
         self._tables: dict[Browser, PlateTables] = {}
+
+        def find_open() -> dict[str, PlateTables | None]:
+            known: dict[Any, PlateTables] = self._tables
+            return {x: known.get(y) for x, y in self.browsers.items()}
+
+        self.listed = ListedTables(
+            find_open, lambda: Window.current.is_open(annotations.viewer)
+        )
 
     def show(self, node: Node, *, anew: bool) -> Browser:
         """Show what was seen of a node, and hide what is seen of another one.
@@ -81,6 +92,8 @@ class PlateList:
         NavigationKeys(browser)  # the viewer has it, until the browser closes
         if known is not None:
             browser.resume(anew=anew)
+        if self.listed.is_on and (tables := self.open_tables()) is not None:
+            self.listed.hand_over(tables)
         return browser
 
     def add_plates(self, addresses: Iterable[str] = ()) -> None:
@@ -95,8 +108,14 @@ class PlateList:
         if browser is None:
             return None
         if browser not in self._tables:
-            self._tables[browser] = PlateTables(browser)
-            self._tables[browser].find_tables()
+            self._tables[browser] = tables = PlateTables(browser)
+            tables.find_tables()
+
+            def tell() -> None:
+                if self.listed.is_on and browser is not self.shown:
+                    self.listed.changed.emit()  # it was measured while it was hidden
+
+            tables.changed.connect(tell)
         return self._tables[browser]
 
     def _offer_close(self, address: str) -> None:
@@ -130,5 +149,6 @@ class PlateList:
             del self.browsers[address]
             self._tables.pop(browser, None)
             self._changed(self.shown)
+            self.listed.changed.emit()
 
         save_before_leaving(self._annotations, browser.layers.layers_to_leave(), remove)

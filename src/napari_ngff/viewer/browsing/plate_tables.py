@@ -173,8 +173,9 @@ class PlateTables:
             self._say(" ".join(x.note for _, x in found if x.note) or self.message)
             self._show(self.joined)
 
+        node, plate = self.browser.node, self.browser.map
         self._search.start(lambda _: find_offers(self.browser), self._offer, self._say)
-        self._reading.start(lambda _: read_wanted(self.browser), take, self._say)
+        self._reading.start(lambda _: read_wanted(node, plate), take, self._say)
 
     def _offer(self, offers: Sequence[TableOffer] = ()) -> None:
         """Offer further tables, and numbers of all labels that are known."""

@@ -208,13 +208,13 @@ def read_offer(
     return TableRead(tuple(tables), " ".join(notes))
 
 
-def read_wanted(browser: Browser) -> list[tuple[TableOffer, TableRead]]:
+def read_wanted(node: Node, plate: PlateMap) -> list[tuple[TableOffer, TableRead]]:
     """Read the files that were loaded for a plate before, and conditions in the plate.
 
     The notes name files that cannot be read, and why not; conditions that cannot be
     read are only offered.
     """
-    node, noted = browser.node, settings.read_note(note_of(browser.node))
+    noted = settings.read_note(note_of(node))
     offers = [
         TableOffer(TableOrigin.FILE, name, path)
         for name, (path, _) in list_files(noted).items()
@@ -225,9 +225,7 @@ def read_wanted(browser: Browser) -> list[tuple[TableOffer, TableRead]]:
             for name in list_tables(node)
             if node.child(f"tables/{name}").attributes.get("type") == CONDITIONS
         ]
-    reads = [
-        attempt_work(partial(read_offer, node, offer, browser.map)) for offer in offers
-    ]
+    reads = [attempt_work(partial(read_offer, node, offer, plate)) for offer in offers]
     return [
         (x, TableRead((), f"Not read: {y}") if isinstance(y, str) else y)
         for x, y in zip(offers, reads, strict=True)

@@ -23,10 +23,11 @@ from napari_ngff.viewer.services.notices import count_noun, join_names
 from napari_ngff.viewer.services.window import Signal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from napari_ngff.labels.object_classes import ObjectClass
     from napari_ngff.plate.tables.table import WellTable
+    from napari_ngff.viewer.browsing.listed_tables import ListedTables
     from napari_ngff.viewer.browsing.plate_tables import PlateTables
 
 Place = tuple[str, str, str]
@@ -42,6 +43,10 @@ class PlateObjects:
     ----------
     is_alive
         Asked before an answer of a worker is taken.
+    listed
+        The tables of all listed plates.
+    show_plate
+        Shows one of these by its address, and calls a function then.
 
     Attributes
     ----------
@@ -52,8 +57,16 @@ class PlateObjects:
     changed = Signal()
     """Emitted when objects have other classes."""
 
-    def __init__(self, tables: PlateTables, is_alive: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        tables: PlateTables,
+        is_alive: Callable[[], bool],
+        listed: ListedTables,
+        show_plate: Callable[[str, Callable[[], Any]], Any],
+    ) -> None:
         self.tables, self.browser = tables, tables.browser
+        self.listed, self._show_plate = listed, show_plate
+        listed.arrived.connect(self._go_there)
         self._going = LatestTask(is_alive)
         self._wanted: Any = None
         self._read = dict[Place, ObjectClasses | None]()
@@ -161,13 +174,45 @@ class PlateObjects:
         # As categories they are counted in no time.
         return listed.astype({CLASS: "category"}), note if lost else ""
 
+    # Wells, also those of other plates.
+
+    def own_path(self, well: str) -> str:
+        """Return the path of a joined well on this plate; others stay as they are."""
+        address, path = self.listed.find_place(well)
+        return path if address == str(self.browser.node) else well
+
+    def select_wells(self, wells: Iterable[str]) -> None:
+        """Select wells everywhere."""
+        self.browser.select_wells(map(self.own_path, wells))
+
+    @property
+    def selected_wells(self) -> set[str]:
+        """The wells that are selected, by their paths, and as joined ones."""
+        paths = self.browser.selected_wells
+        title = self.listed.titles[str(self.browser.node)]
+        return {*paths, *(f"{title}/{path}" for path in paths)}
+
     # The way to an object.
 
     def go(self, row: Any) -> None:
-        """Go to the object of a row: its field is shown, and it is selected there."""
-        self._wanted = self.place_of(row), int(row[LABEL])
-        self.browser.show_field(row[WELL], row[FIELD])
-        self._arrive()
+        """Go to the well of a row, or to its object, which is selected there.
+
+        If it is on another plate, that plate is shown instead.
+        """
+        address, path = self.listed.find_place(row[WELL])
+        row = {**row, WELL: path}
+        if address not in ("", str(self.browser.node)):
+            self._show_plate(address, partial(self.listed.arrived.emit, row))
+        elif LABEL in row:
+            self._wanted = self.place_of(row), int(row[LABEL])
+            self.browser.show_field(path, row[FIELD])
+            self._arrive()
+        else:
+            self.browser.show_well(path)
+
+    def _go_there(self, row: Any) -> None:
+        if not self.browser.layers.are_away:  # else it is the plate before
+            self.go(row)
 
     def _arrive(self) -> None:
         """Select the object that is wanted, once its field is on screen."""

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from napari_ngff.plate.plate_layout import PLATE
 from napari_ngff.plate.results.dose_curves import compute_responses, fit_curve
 from napari_ngff.plate.tables.table import PLACES, WELL, text_categories
 from napari_ngff.viewer.layers.coloring import CATEGORY_COLORS, FEW, natural_key
 from napari_ngff.viewer.results.well_table import (
     ResultChoice,
+    count_plates,
     find_objects,
+    list_plates,
     make_results,
 )
 
@@ -64,7 +67,7 @@ class Plot:
 
 
 def list_rows(
-    joined: JoinedTables, meant: Any, choice: ResultChoice | None, *, of_objects: bool
+    joined: JoinedTables, choice: ResultChoice | None, *, of_objects: bool
 ) -> tuple[Any, list[str], list[str]]:
     """List the objects that count, or the wells as the page *Wells* shows them.
 
@@ -91,10 +94,14 @@ def list_rows(
                 texts = table.count_texts(column.name)["text"]
                 frame[title] = frame[WELL].map(texts.astype(kind))
                 groups.append(title)
+        if joined.plate.plates:
+            frame[PLATE] = frame[WELL].map(list_plates(joined)).astype(str)
+            groups = [*(x for x in groups if x != PLATE), PLATE]
     else:
-        found = make_results(joined, meant, replace(choice or ResultChoice(), keys=()))
+        found = make_results(joined, replace(choice or ResultChoice(), keys=()))
         frame = found.frame.assign(**{WELL: found.rows.index})
         groups = [key for key in found.keys if key in frame]
+    frame.attrs["plates"] = count_plates(joined)
     numbers = [x for x in frame if frame[x].dtype.kind in "biuf" and x not in PLACES]
     numbers.sort(key=lambda x: (x in groups, x.startswith("number of")))
     return frame, numbers, groups
@@ -176,7 +183,8 @@ def make_plot(rows: tuple[Any, list[str], list[str]], asked: Mapping[str, str]) 
     if kind in (DOSES, BOXES):
         is_drawn &= across >= 0
     drawn = np.flatnonzero(is_drawn)
-    note = f"{len(drawn):,} of {len(frame):,} {noun} have these values."
+    plates = frame.attrs.get("plates", "")
+    note = f"{len(drawn):,} of {len(frame):,} {noun}{plates} have these values."
     if kind == OBJECTS and len(drawn) > MOST_DOTS:
         note += f" {MOST_DOTS:,} of them are drawn, chosen at random."
         drawn = np.random.default_rng(0).choice(drawn, MOST_DOTS, replace=False)

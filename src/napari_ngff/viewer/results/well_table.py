@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from napari_ngff.plate.plate_layout import PLATE
 from napari_ngff.plate.results.well_results import (
     ResultColumn,
     compare_to_controls,
@@ -19,6 +20,7 @@ from napari_ngff.plate.tables.files import write_frame
 from napari_ngff.plate.tables.table import CATEGORY, FIELD, LABEL, WELL
 from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.services.latest_task import LatestTask
+from napari_ngff.viewer.services.notices import count_noun, join_names
 from napari_ngff.viewer.services.window import Signal
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.plate.tables.table import WellTable
     from napari_ngff.viewer.browsing.joined_tables import JoinedTables, TableColumn
+    from napari_ngff.viewer.browsing.listed_tables import ListedTables
     from napari_ngff.viewer.browsing.plate_tables import PlateTables
 
 MOST_VALUES = 500
@@ -108,7 +111,7 @@ def list_result_columns(joined: JoinedTables) -> list[ResultColumn]:
             text, way = describe_column(joined, column), joined.find_way(column)
             listed.append(ResultColumn(title, text, rows, column.name, way))
     # As of a table that was saved from here, and loaded again.
-    unique, taken = list[ResultColumn](), {WELL}
+    unique, taken = list[ResultColumn](), {WELL, *[PLATE] * bool(joined.plate.plates)}
     for each in listed:
         title = each.title
         while taken & {title, name_share(title)}:
@@ -132,21 +135,38 @@ def describe_column(joined: JoinedTables, column: TableColumn) -> str:
     return text + (f" Filter: {joined.text.strip()}." if joined.text.strip() else "")
 
 
-def make_results(
-    joined: JoinedTables, meant: frozenset[str] | None, choice: ResultChoice
-) -> WellResults:
-    """Make the table: for a worker, since it takes long for many rows.
+def count_plates(joined: JoinedTables) -> str:
+    """Say how many plates are joined; "" for a single one."""
+    plates = joined.plate.plates
+    return f" of {count_noun(len(plates), 'plate')}" if plates else ""
 
-    Controls count whatever wells the filter means.
 
-    Parameters
-    ----------
-    meant
-        Paths of these wells; None for all.
-    """
+def list_plates(joined: JoinedTables) -> Any:
+    """List the title of the plate of each well, as a pandas.Series by its path."""
     import pandas as pd
 
+    plates = [well.plate for well in joined.plate.wells]
+    return pd.Series(plates, joined.paths, dtype=object, name=PLATE)
+
+
+def list_uncontrolled(plates: Any, controls: dict[str, Any]) -> str:
+    """Name the plates that have none of the controls of a kind."""
+    lacks = {
+        kind: [x for x in plates.unique() if x not in {*plates[is_control]}]
+        for kind, is_control in controls.items()
+        if is_control is not None
+    }
+    found = (f" No {kind} controls: {join_names(x)}." for kind, x in lacks.items() if x)
+    return "".join(found) if plates.any() else ""
+
+
+def make_results(joined: JoinedTables, choice: ResultChoice) -> WellResults:
+    """Make the table: for a worker, since it takes long for many rows.
+
+    Controls count whatever wells the filter means, each for its own plate.
+    """
     columns, paths = list_result_columns(joined), joined.paths
+    meant, plates = joined.wells_that_count(), list_plates(joined)
     frame = sum_up_rows(columns, paths)
     # Those of objects and images; doses, too, part controls, but nobody measured them.
     of_wells = {x.title for x in columns if not x.rows.place_columns}
@@ -163,28 +183,40 @@ def make_results(
         for each in choice.controls
     )
     wells = [path for path in paths if meant is None or path in meant]
-    note = f"{len(wells):,} of {len(paths):,} wells."
+    note = f"{len(wells):,} of {len(paths):,} wells{count_plates(joined)}."
     if negative is not None and positive is not None:
-        primes = find_z_primes(frame, negative, positive)
-        meanings |= {x: f"{meanings[x]} Z': {primes[x]:.2f}." for x in primes}
-        best = [
-            f"{x} {primes[x]:.2f}" for x in primes if x in readouts and x not in images
-        ][:MOST_SHOWN]
-        note += f" Z' of the controls: {', '.join(best) or 'not defined'}."
+        primes = find_z_primes(frame, negative, positive, plates)
+        meanings |= {x: f"{meanings[x]} Z': {primes[x]}." for x in primes}
+        best = [f"{x} {primes[x]}" for x in primes if x in readouts and x not in images]
+        listed = ", ".join(best[:MOST_SHOWN])
+        note += f" Z' of the controls: {listed or 'not defined'}."
+    note += list_uncontrolled(plates, {"negative": negative, "positive": positive})
     if choice.shown_as and negative is not None:
         titles = frame.columns
-        frame = compare_to_controls(frame, choice.shown_as, negative, images)
+        frame = compare_to_controls(frame, choice.shown_as, negative, plates, images)
         pairs = zip(frame.columns, titles, strict=True)
         meanings |= {x: f"{meanings[y]} As {choice.shown_as}." for x, y in pairs}
+    if joined.plate.plates:
+        frame.insert(0, PLATE, plates)
+        meanings[PLATE] = "The plate of the well."
     keys = [key for key in choice.keys if key in frame]
     frame, rows = group_wells(frame.loc[wells], columns, keys, measured)
     meanings |= {name_mean(x): f"Mean of wells. {meanings[x]}" for x in meanings}
     if not keys:
-        names = {well.path: well.name for well in joined.plate.wells}
-        # Sorted as on the map: A2 before A10.
-        frame.insert(0, WELL, pd.Categorical([names[x] for x in wells], names.values()))
+        frame.insert(int(PLATE in frame), WELL, name_wells(joined, wells))
     offered = [x.title for x in columns if x.title in texts or not x.rows.place_columns]
+    offered += [PLATE] * bool(joined.plate.plates)
     return WellResults(frame, rows, meanings, tuple(offered), controls, note)
+
+
+def name_wells(joined: JoinedTables, paths: list[str]) -> Any:
+    """Name wells, with names in the order of the map: A2 before A10."""
+    import pandas as pd
+
+    wells = sorted(joined.plate.wells, key=lambda well: (well.row, well.column))
+    names = {well.path: well.name for well in wells}
+    order = dict.fromkeys(names.values())
+    return pd.Categorical([names[path] for path in paths], order)
 
 
 def find_objects(joined: JoinedTables) -> WellTable:
@@ -207,6 +239,8 @@ def join_objects(joined: JoinedTables) -> Any:
     columns = list_result_columns(joined)
     conditions = [column for column in columns if not column.rows.place_columns]
     found = sum_up_rows(conditions, joined.paths)
+    if joined.plate.plates:
+        found.insert(0, PLATE, list_plates(joined))
     return join_conditions(find_objects(joined), found)
 
 
@@ -229,20 +263,27 @@ class ResultTable:
     def __init__(self, is_alive: Callable[[], bool]) -> None:
         self.choice, self.shown, self.note = ResultChoice(), WellResults(), ""
         self._tables: PlateTables | None = None
+        self._listed: ListedTables | None = None
         self._task, self._saving = LatestTask(is_alive), LatestTask(is_alive)
 
-    def show(self, tables: PlateTables) -> None:
-        """Show the results of the tables as they are now; controls as the last time."""
-        if tables is not self._tables:
-            self._tables = tables
+    def show(self, tables: PlateTables, listed: ListedTables | None = None) -> None:
+        """Show the results of the tables as they are now; controls as the last time.
+
+        Parameters
+        ----------
+        listed
+            The tables of other plates; None for none.
+        """
+        is_other = tables is not self._tables
+        if is_other and not (listed and listed.is_on and self._tables):
             known = (settings.read_note(CONTROLS) or {}).get(str(tables.browser.node))
             first, second = (x and (x[0], x[1]) for x in known or (None, None))
             self.choice = ResultChoice(controls=(first, second))
-        joined, meant, choice = tables.joined, tables.view.wells, self.choice
-        tables.result_choice = choice
-        self._task.start(
-            lambda _: make_results(joined, meant, choice), self._take, self._say
-        )
+        self._tables, self._listed = tables, listed
+        joined, choice = tables.joined, self.choice
+        self._join = listed.joiner(tables) if listed else lambda: joined
+        tables.result_choice, join = choice, self._join
+        self._task.start(lambda _: make_results(join(), choice), self._take, self._say)
 
     def choose(self, **changes: Any) -> None:
         """Ask for something else; see `ResultChoice`."""
@@ -251,15 +292,14 @@ class ResultTable:
             if "controls" in changes:
                 noted = {str(self._tables.browser.node): self.choice.controls}
                 settings.change_note(CONTROLS, lambda known: {**(known or {}), **noted})
-            self.show(self._tables)
+            self.show(self._tables, self._listed)
 
     def save(self, path: str, *, of_objects: bool) -> None:
         """Write the rows, or all objects with the conditions of their wells."""
-        frame, tables = self.shown.frame, self._tables
-        assert tables is not None
+        frame, join = self.shown.frame, self._join
 
         def write() -> str:
-            rows = join_objects(tables.joined) if of_objects else frame
+            rows = join_objects(join()) if of_objects else frame
             write_frame(rows, path)
             return f"{len(rows):,} rows are in {path}."
 

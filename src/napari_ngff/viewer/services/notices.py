@@ -12,7 +12,7 @@ from napari_ngff.addresses import name_server
 from napari_ngff.errors import AGAIN, LISTED, LOG_IN, REOPEN, ChunkError, may_pass
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from napari_ngff.labels.kept_edits import KeptEdits
 
@@ -98,6 +98,16 @@ def last_part(path: str) -> str:
     parts = re.split(r"[/\\]", path.rstrip("/\\"))
     # A number alone, such as that of a field or of a series, names no file.
     return "/".join(parts[-2:]) if parts[-1].isdigit() else parts[-1]
+
+
+def title_addresses(addresses: Iterable[str]) -> dict[str, str]:
+    """Title addresses by their last parts; alike ones by the whole address as well."""
+    names = {address: last_part(address) for address in addresses}
+    alike = [*names.values()]
+    return {
+        address: name if alike.count(name) == 1 else f"{name} ({address})"
+        for address, name in names.items()
+    }
 
 
 def join_names(names: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from qtpy.QtCore import QEvent
+from qtpy.QtCore import QEvent, QSignalBlocker
 from qtpy.QtGui import (  # type: ignore[attr-defined]
     QCursor,
     QKeyEvent,
@@ -336,7 +336,11 @@ class BrowserDock(BrowserPanel):
 
     def _show_selected(self) -> None:
         if self._browser is not None:
+            # Else wells of other plates, which it has not, would be selected no more.
+            blocker = QSignalBlocker(self.map)
             self.map.setSelected(self._browser.selected_wells)
+            blocker.unblock()
+        self._show_mode()
 
     def _on_cancel(self) -> None:
         if self._browser is not None:

@@ -19,7 +19,7 @@ from qtpy.QtWidgets import (
 from napari_ngff.metadata.model import GroupKind
 from napari_ngff.plate.previews.preview import PreviewPlace, PreviewReader
 from napari_ngff.plate.previews.preview_queue import PreviewQueue, WellThumbnail
-from napari_ngff.viewer.services.notices import last_part
+from napari_ngff.viewer.services.notices import title_addresses
 from napari_ngff.viewer.streaming.outage_watch import logged_in
 from napari_ngff.widgets.browser.controls import BrowserControls, make_caption
 from napari_ngff.widgets.browser.plate_map import PlateMapView
@@ -305,15 +305,10 @@ class BrowserPanel(DropTarget):
 
     def setPlates(self, addresses: Iterable[str], shown: str) -> None:
         """Offer what is open or listed, if it is more than one."""
-        names = {address: last_part(address) for address in addresses}
-        alike = [*names.values()]
-        titles = {
-            address: name if alike.count(name) == 1 else f"{name} ({address})"
-            for address, name in names.items()
-        }
+        titles = title_addresses(addresses)
         fill_box(self.plates, titles, shown)
         for widget in (self.plates_caption, self.plates):
-            widget.setVisible(len(names) > 1)
+            widget.setVisible(len(titles) > 1)
 
     def _return_keys(self) -> None:
         """Give the keys back to the map after a click, but not after Tab."""

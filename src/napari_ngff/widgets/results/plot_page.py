@@ -17,7 +17,7 @@ from qtpy.QtSvg import QSvgGenerator
 from qtpy.QtWidgets import QFileDialog, QSplitter, QTextBrowser, QVBoxLayout
 from typing_extensions import override
 
-from napari_ngff.plate.tables.table import FIELD, LABEL, WELL
+from napari_ngff.plate.tables.table import FIELD, WELL
 from napari_ngff.viewer.results.plot_data import DOSES, list_rows, make_plot
 from napari_ngff.viewer.services.latest_task import LatestTask
 from napari_ngff.widgets.browser.table_bar import fill_box
@@ -104,12 +104,13 @@ class PlotPage(ResultsPage):
 
     @override
     def followTables(self, objects: PlateObjects) -> None:
-        tables, asked, list_rows = objects.tables, dict(self._asked), self._list_rows
-        joined, meant, choice = tables.joined, tables.view.wells, tables.result_choice
+        asked, list_rows = dict(self._asked), self._list_rows
+        tables, join = objects.tables, objects.listed.joiner(objects.tables)
+        choice = tables.result_choice
 
         def make(_: Any) -> Plot:
             of_objects = "objects" in asked["kind"]
-            rows = list_rows(joined, meant, choice, of_objects=of_objects)
+            rows = list_rows(join(), choice, of_objects=of_objects)
             return make_plot(rows, asked)
 
         self._task.start(make, self._draw, self._fail)
@@ -154,7 +155,7 @@ class PlotPage(ResultsPage):
     @override
     def followWells(self) -> None:
         if self.plot is not None and self.objects is not None:
-            dots, wells = self.plot.dots, self.objects.browser.selected_wells
+            dots, wells = self.plot.dots, self.objects.selected_wells
             dots = dots[dots[WELL].isin(wells)]
             self.chosen.setData(dots["x"].to_numpy(), dots["y"].to_numpy())
 
@@ -184,11 +185,7 @@ class PlotPage(ResultsPage):
         if not event.double():
             self._select(found)
         elif found and self.plot is not None and self.objects is not None:
-            row = self.plot.dots.iloc[found[0]]
-            if LABEL in row:
-                self.objects.go(row)
-            else:
-                self.objects.browser.show_field(row[WELL])
+            self.objects.go(self.plot.dots.iloc[found[0]])
 
     def _on_frame(self, frame: QRectF) -> None:
         x, y = self.dots.getData()
@@ -199,7 +196,7 @@ class PlotPage(ResultsPage):
     def _select(self, found: Any) -> None:
         if self.plot is not None and self.objects is not None:
             wells = {*self.plot.dots[WELL].iloc[found]}
-            self.objects.browser.select_wells(wells)
+            self.objects.select_wells(wells)
             if FIELD in self.plot.dots and wells:
                 text = (
                     f"The {len(wells):,} wells of {len(found):,} objects are selected."

@@ -42,6 +42,7 @@ class ResultsPage(QWidget):
         if objects is not None:
             for signal, follow in (
                 (objects.tables.changed, self.follow),
+                (objects.listed.changed, self.follow),
                 (objects.browser.wells_selected, self.followWells),
                 (objects.browser.layers_changed, self.followLayers),
                 (objects.changed, self.followClasses),

@@ -16,6 +16,7 @@ from qtpy.QtWidgets import QMenu, QVBoxLayout
 from typing_extensions import override
 
 from napari_ngff.plate.results.well_results import PERCENT, Z_SCORE
+from napari_ngff.plate.tables.table import WELL
 from napari_ngff.viewer.results.well_table import ResultTable
 from napari_ngff.widgets.browser.controls import make_caption
 from napari_ngff.widgets.browser.table_bar import fill_box
@@ -108,16 +109,21 @@ class WellsPage(ResultsPage):
             self.results.save(path, of_objects=action.text() == OBJECTS)
 
     def _on_activated(self, index: QModelIndex) -> None:
-        wells = self._wells_of([index])
-        if self.objects is not None and len(wells) == 1:
-            self.objects.browser.show_well(wells[0])
-        elif self.objects is not None:
-            self.objects.browser.show_mosaic(wells)
+        wells, objects = self._wells_of([index]), self.objects
+        if objects is None:
+            return
+        own = {objects.own_path(well) for well in wells} & {
+            *objects.tables.joined.paths
+        }
+        if len(own) > 1:
+            objects.browser.show_mosaic(own)
+        elif wells:
+            objects.go({WELL: [*own, *wells][0]})
 
     def _on_selected(self, _: Any, __: Any) -> None:
         if self.objects is not None:
             chosen = self.view.selectionModel().selectedRows()
-            self.objects.browser.select_wells(self._wells_of(chosen))
+            self.objects.select_wells(self._wells_of(chosen))
 
     def _wells_of(self, indices: list[QModelIndex]) -> list[str]:
         rows, places = self.results.shown.rows, [x.row() for x in indices]
@@ -127,14 +133,14 @@ class WellsPage(ResultsPage):
 
     @override
     def followTables(self, objects: PlateObjects) -> None:
-        self.results.show(objects.tables)
+        self.results.show(objects.tables, objects.listed)
 
     @override
     def followWells(self) -> None:
         if self.objects is None or self.model.frame is None:
             return
         rows = self.results.shown.rows
-        meant = rows[rows.index.isin(self.objects.browser.selected_wells)]
+        meant = rows[rows.index.isin(self.objects.selected_wells)]
         places = np.flatnonzero(self.model.frame.index.isin(meant)).tolist()
         selection, selected = self.view.selectionModel(), QItemSelection()
         for index in (self.model.index(place, 0) for place in places):
