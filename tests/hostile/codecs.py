@@ -59,7 +59,7 @@ NUMBERS = "delta", "astype", "fixedscaleoffset", "quantize", "bitround", "packbi
 OUTER = "zstd", "blosc"
 """Compressors behind which each codec is tried."""
 
-QUICK = "zstd", "blosc", "packbits"
+QUICK = "zstd", "packbits"
 LITTLE = {"name": "bytes", "configuration": {"endian": "little"}}
 
 

@@ -13,11 +13,8 @@ QUICK_TABLES = (
     "text_of_20_gigabytes",
     "text_that_is_a_pipe",
     "text_of_100000_columns",
-    "text_of_one_quoted_value",
     "parquet_of_very_many_columns",
-    "parquet_of_one_long_text",
     "anndata_of_1000000000_rows",
-    "anndata_that_is_sparse",
     "anndata_that_leads_into_itself",
     "anndata_with_text_in_a_bomb",
 )

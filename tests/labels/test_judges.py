@@ -156,6 +156,7 @@ def test_other_libraries_accept_and_read_it(saved):
     np.testing.assert_array_equal(by_ngio.get_label(name).get_array(), pixels)
 
 
+@pytest.mark.default_cases("0.6-change", "0.5-widen", "0.4-create")
 @pytest.mark.parametrize("make", [change, widen, create])
 def test_consolidated_metadata_are_true(image, make):
     consolidated(image)

@@ -94,7 +94,7 @@ def check(folder, writer, method):
     return want
 
 
-@pytest.mark.default_cases("v3-mode", "v2-nearest", "sharded-nearest")
+@pytest.mark.default_cases("v2-nearest", "sharded-nearest")
 @pytest.mark.parametrize("method", ["nearest", "mode"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @given(st.data())

@@ -51,6 +51,7 @@ def whole(level):
         return worker.submit(everything, level).result()
 
 
+@pytest.mark.default_cases("/p/B/3/1/1/c/0/0/0", "/p/B/3/zarr.json")
 @pytest.mark.parametrize(
     "part", ["/p/B/3/zarr.json", "/p/B/3/1/zarr.json", "/p/B/3/1/1/c/0/0/0"]
 )

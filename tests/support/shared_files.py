@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-ROUNDS = int(os.environ.get("ROUNDS", "60"))
+ROUNDS = int(os.environ.get("ROUNDS", "25"))
 """Changes of each process."""
 
 

@@ -90,6 +90,7 @@ def test_labels_and_classes_are_in_every_field_and_on_the_disk(viewer, root):
     assert found.progress == {"to do": 0, "in progress": 6, "done": 0, "flagged": 0}
 
 
+@pytest.mark.default_cases("chosen0", "chosen3")
 @pytest.mark.parametrize("chosen", [(0,), (1,), (0, 1), (1, 0), ()])
 def test_a_round_counts_the_fields_that_it_goes_through(viewer, tmp_path, chosen):
     root = write_plate(tmp_path / "p", grid=(1, 2), fields=2, acquisitions=2)

@@ -80,6 +80,14 @@ def test_ufuncs_and_reductions(labels):
     assert int(np.count_nonzero(level == 7)) == np.count_nonzero(whole == 7)
 
 
+@pytest.mark.default_cases(
+    "cells-0",
+    "cells-index3",
+    "cells-index4",
+    "cells-index5",
+    "stack-index1",
+    "flat-index2",
+)
 @pytest.mark.parametrize(
     "index",
     [

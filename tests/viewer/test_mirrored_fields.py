@@ -45,6 +45,9 @@ def browse(root):
     return viewer, session_of(viewer).browse(find_images(str(root)))
 
 
+@pytest.mark.default_cases(
+    "0-image", "1-labels", "2-image", "3-image", "4-image", "5-image"
+)
 @pytest.mark.parametrize("kind", ["image", "labels"])
 @pytest.mark.parametrize("seed", range(6))
 def test_a_field_of_a_well_is_where_it_is_alone(tmp_path, seed, kind):

@@ -70,6 +70,7 @@ def found(path, name="mine"):
     return multiscale, arrays
 
 
+@pytest.mark.default_cases("0.4", "0.6")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_labels_are_valid_and_hold_what_was_painted(copy, version, reported, capsys):
     path = copy(f"{version}.ome.zarr")

@@ -166,7 +166,7 @@ def take_walk(folder, seed, odds, steps=25):
 
 
 # Three of these walks failed before faults that they found were fixed.
-@pytest.mark.default_cases("0", "1", "2", "3", "4", "11", "127", "195")
+@pytest.mark.default_cases("0", "1", "11", "127", "195")
 @pytest.mark.parametrize("seed", range(200))
 def test_two_windows_lose_and_misplace_nothing(
     original, tmp_path, reported, monkeypatch, seed

@@ -392,6 +392,7 @@ def test_a_saved_stroke_that_is_undone_goes_where_another_saved_meanwhile(
     assert (np.asarray(mine.data[0]) == wanted).all()
 
 
+@pytest.mark.default_cases("painted-once", "undone-twice")
 @pytest.mark.parametrize("again", [False, True], ids=["once", "twice"])
 @pytest.mark.parametrize("undone", [False, True], ids=["painted", "undone"])
 def test_edits_of_a_conflict_are_restored_as_they_were_seen(folder, undone, again):

@@ -91,6 +91,7 @@ def corners(layer):
     return [layer.data_to_world(place) for place in places]
 
 
+@pytest.mark.default_cases("points")
 @pytest.mark.parametrize("kind", KINDS[:2])
 def test_what_is_drawn_is_saved_by_key_and_comes_again(opened, sample, kind):
     layer = draw(opened, kind)
@@ -122,6 +123,7 @@ def test_what_is_drawn_is_saved_by_key_and_comes_again(opened, sample, kind):
     shutil.rmtree(sample.parent / f"cells.{kind}")
 
 
+@pytest.mark.default_cases("shapes", "labels")
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_drawn_on_no_image_is_asked_about_once_and_saved(
     opened, tmp_path, kind

@@ -128,7 +128,7 @@ WAYS = (
 
 
 @pytest.mark.default_cases(
-    "read_by_another_then_window", "window_then_read", "moved_with_a_stroke", "new_ones"
+    "read_by_another_then_window", "moved_with_a_stroke", "new_ones"
 )
 @pytest.mark.parametrize("way", WAYS)
 def test_labels_are_saved_by_their_key_and_asked_about(folder, make_window, way):

@@ -139,6 +139,7 @@ def test_closing_asks_about_a_measured_table_and_saves_it(viewer, layer, tmp_pat
     assert len(pd.read_csv(tmp_path / TABLE)) == len(layer.features)
 
 
+@pytest.mark.default_cases("image")
 @pytest.mark.parametrize("selected", ["nuclei", "image"])
 def test_ctrl_s_saves_a_measured_table_into_its_image(
     viewer, layer, tmp_path, selected

@@ -159,7 +159,7 @@ class Painter:
 TOOLS = ("brush", "eraser", "bucket", "polygon", "ring", "picker")
 
 
-@pytest.mark.default_cases("0", "8")  # with frames, and with the last plane first
+@pytest.mark.default_cases("8")  # with the last plane first
 @pytest.mark.parametrize("seed", range(12))
 def test_strokes_land_in_the_plane_that_is_drawn(viewer, tmp_path, seed):
     chance = random.Random(seed)

@@ -382,6 +382,7 @@ def merge_killed(sidecar, remove, trials):
             return  # it came to its end before
 
 
+@pytest.mark.default_cases("some-True")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="has no processes of that kind")
 @pytest.mark.parametrize("remove", [False, True])
 @pytest.mark.parametrize(

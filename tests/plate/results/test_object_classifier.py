@@ -53,6 +53,7 @@ def go_on(count, total):
     return True
 
 
+@pytest.mark.default_cases("6")
 @pytest.mark.parametrize("fields", [6, 2])
 def test_a_rule_is_that_of_scikit_learn(fields):
     table, kinds = make_objects(fields)

@@ -250,6 +250,7 @@ def test_bits_are_unpacked_into_no_more_than_belong_there(tmp_path):
             edited(folder, stored, filters=filters)[...]
 
 
+@pytest.mark.default_cases("gzip")
 @pytest.mark.parametrize("codec", ["zlib", "gzip", "bz2", "lzma"])
 def test_very_many_empty_streams_end_in_a_message(tmp_path, codec):
     folder = plain_array(tmp_path / "a")

@@ -66,10 +66,7 @@ def sources(tmp_path_factory) -> dict[str, Path]:
     }
 
 
-@pytest.mark.default_cases(
-    "0.1-0.6", "0.2-0.5", "0.3-0.4", "0.4-0.5", "0.4-0.6", "0.5-0.4", "0.5-0.6",
-    "0.6-0.4", "0.6-0.5",
-)  # fmt: skip
+@pytest.mark.default_cases("0.1-0.6", "0.3-0.4", "0.5-0.4", "0.6-0.5")  # fmt: skip
 @pytest.mark.parametrize("target", ["0.4", "0.5", "0.6"])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_version_to_every_other(sources, tmp_path, version, target) -> None:
@@ -180,6 +177,9 @@ def test_units_are_small_and_cover_everything(sources, tmp_path, monkeypatch) ->
             assert np.array_equal(before, pixels_of(made, name))
 
 
+@pytest.mark.default_cases(
+    "0.4-0.1", "0.4-0.4", "0.4-0.5", "0.4-0.6", "0.5-0.2", "0.6-0.3"
+)
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("target", ["0.4", "0.5", "0.6"])
 def test_a_crop_keeps_pixels_where_they_are(sources, tmp_path, version, target) -> None:

@@ -77,9 +77,7 @@ def require_validity(path: Path, capsys, source_version: str) -> None:
         assert code == 0, text
 
 
-@pytest.mark.default_cases(
-    "up", "down", "from the first", "shards", "joined", "a part in shards"
-)  # fmt: skip
+@pytest.mark.default_cases("down", "a part in shards")  # fmt: skip
 @pytest.mark.parametrize("case", CASES)
 def test_images(sources, tmp_path, capsys, case) -> None:
     source_version, version, asked = CASES[case]

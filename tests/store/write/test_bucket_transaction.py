@@ -105,6 +105,7 @@ def test_a_bucket_that_may_be_written_is_reported(image, files):
     assert not files.exists("nobody")
 
 
+@pytest.mark.default_cases("503-", "403-cannot be written")
 @pytest.mark.parametrize(
     ("status", "wanted"),
     [

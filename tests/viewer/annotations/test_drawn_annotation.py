@@ -112,6 +112,9 @@ def reopened(path, monkeypatch, kind):
 KINDS = ["points", "shapes", "regions"]
 
 
+@pytest.mark.default_cases(
+    "yx-systems0-points", "yx-systems0-regions", "zyx-systems1-shapes"
+)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "systems",
@@ -186,6 +189,13 @@ MOVES = {
 }
 
 
+@pytest.mark.default_cases(
+    "by hand-points-yx",
+    "all-shapes-yx",
+    "all by a step-regions-yx",
+    "all, topmost first-points-yx",
+    "the image alone-points-yx",
+)
 @pytest.mark.parametrize("path", ["yx"], indirect=True)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("move", [*MOVES])

@@ -100,6 +100,7 @@ def test_classes_are_saved_in_the_image_and_shown_when_it_is_opened(
     assert stored(path) == {name: {5: "long"}}
 
 
+@pytest.mark.default_cases("given0-overwrite", "given1-delete", "given2-other name")
 @pytest.mark.parametrize("way", ["overwrite", "delete", "other name"])
 @pytest.mark.parametrize("given", [{}, {1: "flat"}, {2: "round", 7: "flat"}])
 def test_new_labels_have_no_classes_of_older_ones_of_their_name(

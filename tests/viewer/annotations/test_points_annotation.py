@@ -257,7 +257,7 @@ def test_a_renamed_layer_moves_its_file_and_an_empty_one_has_none(
 
 
 # `test_killed_annotations.py` kills what draws shapes as well.
-@pytest.mark.default_cases("restore-points", "discard-points")
+@pytest.mark.default_cases("restore-points")
 @pytest.mark.parametrize(
     ("answer", "kind"),
     [(RESTORE, "points"), (RESTORE, "shapes"), (DISCARD, "points")],

@@ -61,6 +61,7 @@ def box_at(axes, number):
     return {x: (first[x] * step, size[x] * step) for x, step in steps.items()}
 
 
+@pytest.mark.default_cases("yx-2", "zyx-3", "tczyx-2")
 @pytest.mark.parametrize("zarr_format", [2, 3])
 @pytest.mark.parametrize("axes", [*PLACES])
 def test_boxes_are_on_the_pixels_that_ngio_reads(
@@ -335,6 +336,9 @@ def test_a_second_region_of_a_name_gets_a_free_one(how, tmp_path, monkeypatch, u
     assert names_in(path) == wanted
 
 
+@pytest.mark.default_cases(
+    "1300000.0-390000.0", "-162500.0-108225.123456789", "77.7-0.30000000000000004"
+)
 @pytest.mark.parametrize("length", [390000.0, 108225.123456789, 0.1 + 0.2])
 @pytest.mark.parametrize("start", [1300000.0, -162500.0, 77.7])
 def test_a_box_that_is_moved_keeps_its_lengths(

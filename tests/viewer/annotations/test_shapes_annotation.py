@@ -157,6 +157,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.default_cases("moved", "removed", "painted", "sorted", "renamed")
 @pytest.mark.parametrize("change", CHANGES)
 def test_each_change_is_unsaved_and_saved(viewer, monkeypatch, tmp_path, change):
     layer = viewer.layers["regions"]

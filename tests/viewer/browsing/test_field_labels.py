@@ -420,6 +420,12 @@ def is_armed(viewer):
     return isinstance(active, OMEZarrLabels) and active.mode == "paint"
 
 
+@pytest.mark.default_cases(
+    "empty points-False-False",
+    "points-True-True",
+    "shapes-False-False",
+    "image-False-False",
+)
 @pytest.mark.parametrize("is_round", [False, True])
 @pytest.mark.parametrize("in_file", [False, True])
 @pytest.mark.parametrize("kind", ["empty points", "points", "shapes", "image"])

@@ -133,6 +133,7 @@ def test_classes_come_back_with_the_edits(cells, user, monkeypatch):
     assert names == {"dividing", "dead"}
 
 
+@pytest.mark.default_cases("objects-objects", "classes-classes")
 @pytest.mark.parametrize("made", LabelKind)
 @pytest.mark.parametrize("kept", LabelKind)
 def test_the_kind_comes_back_with_the_edits(cells, user, monkeypatch, made, kept):
@@ -779,6 +780,7 @@ ODD = '{"edit"', '[1, 2]\n{"edit"'
 HEADLESS = '{"place"', '{"plate"'
 
 
+@pytest.mark.default_cases("change0", "change2")
 @pytest.mark.parametrize("change", [NEWER, ODD, HEADLESS])
 def test_a_journal_that_cannot_be_read_is_named_and_hides_no_other(
     cells, user, reported, monkeypatch, change

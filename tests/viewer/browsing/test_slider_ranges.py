@@ -115,6 +115,7 @@ def test_every_plane_of_every_field_is_reached(tmp_path, kind, seed):
         assert sorted(set(seen)) == wanted
 
 
+@pytest.mark.default_cases("wells", "images")
 @pytest.mark.parametrize("kind", WRITERS)
 def test_the_slider_returns_to_its_plane_after_shallower_fields(tmp_path, kind):
     fields = [(9, 0.35, 0.0), (4, 0.35, 40.0), (1, 2.0, -3.1), (9, -0.35, 60.0)]
@@ -153,7 +154,7 @@ def test_the_slider_stays_in_an_overview_and_after_it(tmp_path):
         assert viewer.dims.point[0] == wanted, number
 
 
-@pytest.mark.default_cases("0.35", "2.5", "-0.3")
+@pytest.mark.default_cases("-0.3")
 @pytest.mark.parametrize("step", STEPS)
 def test_the_last_plane_of_an_opened_image_is_reached(tmp_path, step):
     for first in (0.0, -3.1, 6.65, 1234.7):

@@ -73,6 +73,7 @@ def test_what_is_made_here_is_known_when_it_is_opened_again(image):
         validate_yaozarrs(image)
 
 
+@pytest.mark.default_cases("0.4-0.4", "0.4-ozx", "0.5-0.5", "0.6-0.6")
 @pytest.mark.parametrize("to", ["0.4", "0.5", "0.6", "ozx"])
 def test_converted_labels_are_still_those_of_who_made_them(image, tmp_path, to):
     save_new(image)

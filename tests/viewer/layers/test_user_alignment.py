@@ -420,6 +420,7 @@ def test_folders_that_cannot_be_written_say_so(tmp_path, monkeypatch):
         save_alignment(layer, "elsewhere")
 
 
+@pytest.mark.default_cases("0.4")
 @pytest.mark.parametrize("version", ["0.4", "0.5"])
 def test_labels_are_moved_with_their_image_where_they_state_a_position(
     tmp_path, monkeypatch, version
@@ -475,6 +476,7 @@ def move(layer, along, scale=1.0):
     layer.affine = step @ layer.affine.affine_matrix
 
 
+@pytest.mark.default_cases("0.5")
 @pytest.mark.parametrize("version", ["0.4", "0.5"])
 def test_each_saved_position_moves_all_layers_of_the_image(tmp_path, version):
     """As the file is opened again, so it is seen, however often it was moved."""
@@ -538,6 +540,7 @@ def value_at(layer, point):
     return int(np.asarray(layer.data[0][tuple(index)]))
 
 
+@pytest.mark.default_cases("True")
 @pytest.mark.parametrize("edited", [True, False])
 def test_all_layers_of_an_image_are_shown_in_a_system_that_was_saved(tmp_path, edited):
     """A stroke over the moved image is saved in the rows of the image under it."""
@@ -636,6 +639,7 @@ def test_a_position_is_saved_into_the_multiscale_that_is_shown(
     np.testing.assert_allclose(worlds(model.layers[0]), worlds(layer))
 
 
+@pytest.mark.default_cases("damages0-0.4", "damages1-0.5", "damages2-0.4")
 @pytest.mark.parametrize("version", ["0.4", "0.5"])
 @pytest.mark.parametrize("damages", [["empty"], ["null", "outside"], []])
 def test_labels_with_unusable_multiscales_move_with_their_image(

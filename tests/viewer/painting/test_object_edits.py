@@ -149,6 +149,7 @@ def scattered(axes, seed):
     return pixels
 
 
+@pytest.mark.default_cases("yx-2", "zyx-3", "tyx-2", "tzyx-2", "cyx-2")
 @pytest.mark.parametrize("edited", [2, 3])
 @pytest.mark.parametrize("axes", AXES)
 def test_an_object_is_deleted_or_joined_in_all_planes_of_one_time_point(axes, edited):

@@ -162,9 +162,8 @@ def test_a_large_brush_is_like_napari_and_by_rule_too(name, monkeypatch):
 
 
 @pytest.mark.default_cases(
-    "2D odd, by thirds", "2D transposed", "2D anisotropic", "planes of 3D",
-    "3D, rolled", "3D brush, anisotropic", "time series",
-)  # fmt: skip
+    "2D odd, by thirds", "planes of 3D", "3D brush, anisotropic", "time series"
+)
 @pytest.mark.parametrize("name", CASES)
 def test_like_napari_at_level_0_and_by_rule_above(name):
     case = CASES[name]

@@ -45,6 +45,9 @@ def plate(tmp_path):
     return root
 
 
+@pytest.mark.default_cases(
+    "0-rename-False", "1-delete-True", "2-rename-False", "5-rename-False"
+)
 @pytest.mark.parametrize("is_open", [False, True])
 @pytest.mark.parametrize("change", [rename, delete])
 @pytest.mark.parametrize("count", [0, 1, 2, 5])

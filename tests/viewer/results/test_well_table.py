@@ -157,6 +157,12 @@ WAYS = {
 }
 
 
+@pytest.mark.default_cases(
+    "-",
+    "area > 50-A1:C4",
+    "kind = long and size <= 700-compound = dmso",
+    "field = 1-compound != dmso and dose >= 1",
+)
 @pytest.mark.parametrize(("rows", "where"), CASES)
 def test_values_are_those_of_pandas(tables, truth, rows, where):
     at = CASES.index((rows, where))

@@ -92,6 +92,9 @@ LEAVE = {
 }
 
 
+@pytest.mark.default_cases(
+    "keep-False", "discard-True", "another field-False", "cancel-False"
+)
 @pytest.mark.parametrize("is_new", [False, True])
 @pytest.mark.parametrize("way", LEAVE)
 def test_labels_are_left_while_a_save_hangs(path, monkeypatch, threads, way, is_new):

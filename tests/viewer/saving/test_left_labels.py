@@ -172,6 +172,7 @@ def test_each_field_holds_its_strokes_that_were_not_undone(
     left_labels._remove_all()
 
 
+@pytest.mark.default_cases(".zarr-field", ".ozx-overview")
 @pytest.mark.parametrize("by", ["field", "overview"])
 @pytest.mark.parametrize("suffix", [".zarr", ".ozx"])
 def test_a_saved_stroke_is_undone_after_a_return_and_that_is_saved(

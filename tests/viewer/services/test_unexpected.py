@@ -203,6 +203,7 @@ class Browsing:
         self.check()
 
 
+@pytest.mark.default_cases("B/1")
 @pytest.mark.parametrize("well", ["A/2", "B/1"])
 def test_a_field_is_exchanged_whole_whatever_fails(tmp_path, told, every, well):
     root = write_plate(
