@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,6 +13,7 @@ from qtpy.QtTest import QTest
 
 from mouse import pump, until
 from napari_ngff.plugin import use_workers
+from napari_ngff.viewer.browsing.table_offers import TableOffer, TableOrigin
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.host import browser_of
 from napari_ngff.widgets.docking import RESULTS, show_dock
@@ -192,3 +195,43 @@ class DoubleClick:
 
     def double(self):
         return True
+
+
+def test_reading_tables_of_other_plates_is_told_and_can_be_cancelled(viewer, tmp_path):
+    use_workers()
+    sizes = {NAMES[0]: (1, 2), NAMES[1]: (8, 12)}
+    for name, grid in sizes.items():
+        write_plate(
+            tmp_path / name,
+            grid=grid,
+            fields=2,
+            levels=1,
+            labelled=lambda _: ("cells",),
+        )
+    open_plate(viewer, tmp_path, NAMES[0])
+    session_of(viewer).plates.add_plates([str(tmp_path / NAMES[1])])
+    tables = session_of(viewer).open_tables()
+    counted = TableOffer(TableOrigin.COUNT, "cells")
+    until(lambda: counted in tables.joined.offers)
+    tables.choose_table(counted)
+    dock = show_dock(viewer, RESULTS)
+    until(lambda: dock.pages.get("Wells") and dock.pages["Wells"].model.rowCount() == 2)
+    page = dock.pages["Wells"]
+    choose(dock.plates, "all listed plates")
+    told = re.compile(r"Reading tables of other plates: [1-9]\d?%\.").fullmatch
+    until(lambda: told(dock.hint.text()))
+    assert dock.cancel.isVisible()
+    QTest.mouseClick(dock.cancel, LEFT)
+    assert not dock.cancel.isVisible()
+    assert dock.hint.text() == ""
+    until(lambda: page.model.rowCount() == 2)
+    assert dock.plates.currentText() == "this plate"
+    choose(dock.plates, "all listed plates")
+    until(lambda: page.model.rowCount() == 98 and not dock.cancel.isVisible())
+    until(
+        lambda: (
+            page.results.shown.frame["number of cells, mean of images"].tolist()
+            == [64] * 98
+        )
+    )
+    assert dock.hint.text() == ""
