@@ -492,7 +492,7 @@ class LabelWriter:
         run = state
         for _ in range(TRIES):
             self.transaction.refresh()
-            self._shared |= run.conflict
+            self._shared |= run.conflict or self.transaction.found_same
             if run.conflict or self._reads.list_changed(self._dirty.handled):
                 self.reload_changed()
             if state.cancelled or self.transaction.uncommitted:
@@ -501,12 +501,9 @@ class LabelWriter:
                 self._dirty.handled.clear()
                 return
             run = SaveRun(None, None)
-            own_pass = self._save_pass(self._take_snapshot(self._saved), run)
-            if state.conflict:
-                # Edits are shown over what others have changed before they are saved.
-                own_pass.write_coarser_levels()
-            else:
-                own_pass.write_levels()
+            again = self._save_pass(self._take_snapshot(self._saved), run)
+            # Edits are shown over what others have changed before they are saved.
+            again.write_levels(finest=not state.conflict)
             self._commit_save(run)
         if not state.refused:
             state.note_refused(

@@ -292,9 +292,13 @@ class Transaction(ABC):
     saves_together
         Whether nothing is saved before `commit`; then objects may be put in any order.
         Otherwise objects are saved earlier where many of them wait.
+    found_same
+        Whether an object that was to be replaced had the new bytes already: another
+        program has saved the same, or a server did not answer the first time.
     """
 
     token = ""
+    found_same = False
     saves_together = True
 
     def __init__(self, root: str) -> None:

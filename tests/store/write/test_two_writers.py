@@ -26,6 +26,7 @@ from napari_ngff.labels.edits import Edit
 from napari_ngff.labels.label_writer import LabelWriter
 from napari_ngff.labels.runs import mask_runs
 from napari_ngff.labels.saving.before_images import BeforeImages
+from napari_ngff.labels.saving.save_pass import SavePass
 from napari_ngff.labels.shapes import Mask
 from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.store.arrays.boxes import whole_box
@@ -222,6 +223,35 @@ def test_what_comes_between_two_tries_of_a_save_stays(make_place):
     chunk = read_levels(place, PATH)[0][: CHUNKS[0], : CHUNKS[1]]
     assert (chunk[8:16, :16] == 20).all()
     assert (chunk[:8] == LEAST + 1).all()
+
+
+def test_an_edit_that_two_have_made_at_once_is_undone_by_one(make_place, monkeypatch):
+    """A bucket cannot tell the same bytes of another window from ours."""
+    place = make_place(BUCKET)
+    first, second = (
+        LabelWriter(open_canvas(place, PATH), BeforeImages(), "nearest")
+        for _ in range(2)
+    )
+    runs = mask_runs(np.ones((8, 16), bool), corner_of(0, 0))
+    for one in (first, second):
+        add(one.canvas, Edit(Mask(runs), (0, 1), (), 10))
+    write, others = SavePass._write_coarser, [second]
+
+    def write_after_another(own_pass, number):
+        if others:
+            others.pop().save()
+        write(own_pass, number)
+
+    monkeypatch.setattr(SavePass, "_write_coarser", write_after_another)
+    assert first.save().refused == ()
+    first.canvas.undo()
+    assert first.save().refused == ()
+    levels = read_levels(place, PATH)
+    assert not (levels[0] == 10).any()
+    for got, want in zip(
+        levels, levels_of(levels[0], SHAPES[1:], "nearest"), strict=True
+    ):
+        np.testing.assert_array_equal(got, want)
 
 
 @pytest.mark.default_cases("folder")

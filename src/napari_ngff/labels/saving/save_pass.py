@@ -329,13 +329,16 @@ class SavePass:
     def __post_init__(self) -> None:
         self._reductions = ReductionCache(self.files.rules)
 
-    def write_levels(self) -> None:
-        """Write dirty cells level by level until the end or a cancel."""
-        self._write_finest()
-        self.write_coarser_levels()
+    def write_levels(self, finest: bool = True) -> None:
+        """Write dirty cells level by level until the end or a cancel.
 
-    def write_coarser_levels(self) -> None:
-        """Write what follows from level 0 as it is."""
+        Parameters
+        ----------
+        finest
+            False to write only what follows from level 0 as it is.
+        """
+        if finest:
+            self._write_finest()
         for number in range(1, len(self.files.arrays)):
             # A level follows from the one just written, so never two at a time.
             if self.state.check_cancel():

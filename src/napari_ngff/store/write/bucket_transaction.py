@@ -67,7 +67,14 @@ class ObjectBucket(WrappedStore):
         Reads the objects.
     call
         Calls a function with the server; see `RemoteStore.call`.
+
+    Attributes
+    ----------
+    found_same
+        See `Transaction`.
     """
+
+    found_same = False
 
     def __init__(self, source: Store, call: Callable[..., Any]) -> None:
         super().__init__(source)
@@ -114,6 +121,7 @@ class ObjectBucket(WrappedStore):
                 # there.
                 if self.get(key) != data:
                     raise conflict_error(self.name, [key]) from None
+                self.found_same = True
             except HttpAnswerError as error:
                 if error.status != UNKNOWN:
                     raise
@@ -315,6 +323,7 @@ class ObjectTransaction(WaitingTransaction):
             with suppress(OSError):
                 self.bucket.delete_object(mark, self.bucket.find_revision(mark))
         self._forget_saved()
+        self.found_same = self.bucket.found_same
         return True
 
     def _order_steps(self) -> list[list[str]]:
