@@ -85,8 +85,7 @@ KINDS = re.compile(
 """Questions of what kind a store is; its traits and methods answer all others."""
 MAKES_KINDS = {
     "store/hierarchy/location.py": "has the table of kinds",
-    "store/write/new_hierarchy.py": "chooses where a new hierarchy goes",
-    "store/write/zip_unpacking.py": "reads entries of an archive in parts",
+    "store/write/new_hierarchy.py": "makes new ones, also of what an archive has",
 }
 """Modules that name a kind, beside those of ``store/sources``. Who made a folder, or
 found it beside something else, opens it."""

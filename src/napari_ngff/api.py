@@ -30,8 +30,8 @@ from napari_ngff.store.hierarchy.summary import (
     list_tables,
 )
 from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid, open_pyramids
+from napari_ngff.store.write.new_hierarchy import unpack_hierarchy
 from napari_ngff.store.write.zip_packing import pack_hierarchy
-from napari_ngff.store.write.zip_unpacking import unpack_hierarchy
 
 if TYPE_CHECKING:
     from napari_ngff.plate.tables.measure_labels import MeasureResult

@@ -103,8 +103,8 @@ def flushed_packing(data: Path, rounds: int, kibibytes: str, megabytes: str) -> 
 
 def unpacking(data: Path, rounds: int, kibibytes: str, megabytes: str) -> Values:
     """Archive -> folder, and a copy of such a folder, until all is on the disk."""
+    from napari_ngff.store.write.new_hierarchy import unpack_hierarchy
     from napari_ngff.store.write.zip_packing import pack_hierarchy
-    from napari_ngff.store.write.zip_unpacking import unpack_hierarchy
 
     name = f"packed-{kibibytes}-{megabytes}"
     folder = write_folder(data / name, int(kibibytes), int(megabytes))

@@ -16,6 +16,7 @@ from buckets import bucket_server
 from napari_ngff.cli import main
 from napari_ngff.store.convert import array_task
 from napari_ngff.store.sources.folder_store import FolderStore
+from napari_ngff.store.sources.remote_store import RemoteStore
 from napari_ngff.store.write import new_hierarchy
 from napari_ngff.testing import write_image, write_plate
 
@@ -236,9 +237,9 @@ def test_from_bucket_to_bucket(folder, tmp_path, monkeypatch) -> None:
         with pytest.raises(napari_ngff.OMEZarrError):
             napari_ngff.open(made)
         written = []
-        put = FolderStore.put_new
+        put = RemoteStore.put_new
         monkeypatch.setattr(
-            FolderStore, "put_new", lambda *a: written.append(a[1]) or put(*a)
+            RemoteStore, "put_new", lambda *a: written.append(a[1]) or put(*a)
         )
         assert command("--resume") == 0
         assert list(tmp_path.glob("conversions/*")) == []

@@ -14,9 +14,9 @@ import pytest
 import zarr
 
 from napari_ngff.errors import CorruptDataError, NotOMEZarrError
-from napari_ngff.store.write import zip_unpacking
+from napari_ngff.store.write import new_hierarchy
+from napari_ngff.store.write.new_hierarchy import unpack_hierarchy
 from napari_ngff.store.write.zip_packing import pack_hierarchy
-from napari_ngff.store.write.zip_unpacking import unpack_hierarchy
 from napari_ngff.viewer.samples import write_image
 
 
@@ -46,7 +46,7 @@ def test_the_folder_is_the_same_to_the_byte(
 def test_large_entries_are_copied_in_parts(
     cells: Path, archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(zip_unpacking, "PART", 100)
+    monkeypatch.setattr(new_hierarchy, "PART", 100)
     folder = unpack_hierarchy(archive, tmp_path / "cells.ome.zarr")
     assert content_of(cells) == content_of(folder)
 
@@ -64,7 +64,7 @@ def test_an_archive_of_another_program_is_unpacked(cells: Path, tmp_path: Path) 
 def test_a_damaged_chunk_leaves_nothing(
     archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: int
 ) -> None:
-    monkeypatch.setattr(zip_unpacking, "PART", part)
+    monkeypatch.setattr(new_hierarchy, "PART", part)
     with zipfile.ZipFile(archive) as packed:
         largest = max(packed.infolist(), key=lambda entry: entry.file_size)
     content = bytearray(archive.read_bytes())
@@ -124,7 +124,7 @@ def test_an_unfinished_save_is_not_packed(cells: Path, archive: Path) -> None:
 
 SCRIPT = """
 import sys
-from napari_ngff.store.write.zip_unpacking import unpack_hierarchy
+from napari_ngff.store.write.new_hierarchy import unpack_hierarchy
 def progress(done, total):
     print(done, flush=True)
     sys.stdin.readline()
