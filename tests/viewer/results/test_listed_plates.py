@@ -226,6 +226,23 @@ def test_a_plate_without_controls_is_named(tmp_path, truth):
     screen.session.browser.close()
 
 
+@pytest.mark.parametrize(("how", "area"), [(PERCENT, 0.0), (Z_SCORE, 7.0)])
+def test_columns_that_cannot_be_compared_on_a_plate_are_named(
+    tmp_path, truth, how, area
+):
+    wells, rows = truth
+    controls = wells[(wells["plate"] == PLATES[2]) & (wells["compound"] == "dmso")]
+    is_control = (rows["plate"] == PLATES[2]) & rows["well"].isin(controls["well"])
+    rows.loc[is_control, "area"] = area
+    screen = Screen(tmp_path, truth)
+    results = screen.results(**CONTROLS, shown_as=how)
+    assert "Controls do not vary, or are 0: " in results.note
+    assert "area, mean (three.zarr)" in results.note
+    counts = results.shown.frame.groupby("plate")[f"area, mean, {how}"].count()
+    assert counts.to_dict() == {"one.zarr": 32, "three.zarr": 0, "two.zarr": 32}
+    screen.session.browser.close()
+
+
 def test_what_a_plate_lacks_is_named(tmp_path, truth):
     screen = Screen(tmp_path, truth, lacking=[(PLATES[1], "objects")])
     rows = truth[1][truth[1]["plate"] == PLATES[2]].drop(columns=["plate", "area"])

@@ -160,6 +160,16 @@ def list_uncontrolled(plates: Any, controls: dict[str, Any]) -> str:
     return "".join(found) if plates.any() else ""
 
 
+def list_lost(values: Any, compared: Any, plates: Any) -> str:
+    """Name columns that cannot be compared on plates which have controls."""
+    lost = {
+        old: plates[compared[new].isna() & values[old].notna()].dropna().unique()
+        for old, new in zip(values, compared, strict=True)
+    }
+    named = [f"{title} ({join_names([*x])})" for title, x in lost.items() if len(x)]
+    return f" Controls do not vary, or are 0: {join_names(named)}." * bool(named)
+
+
 def make_results(joined: JoinedTables, choice: ResultChoice) -> WellResults:
     """Make the table: for a worker, since it takes long for many rows.
 
@@ -192,9 +202,10 @@ def make_results(joined: JoinedTables, choice: ResultChoice) -> WellResults:
         note += f" Z' of the controls: {listed or 'not defined'}."
     note += list_uncontrolled(plates, {"negative": negative, "positive": positive})
     if choice.shown_as and negative is not None:
-        titles = frame.columns
+        values = frame
         frame = compare_to_controls(frame, choice.shown_as, negative, plates, images)
-        pairs = zip(frame.columns, titles, strict=True)
+        note += list_lost(values, frame, plates.where(plates.isin(plates[negative])))
+        pairs = zip(frame, values, strict=True)
         meanings |= {x: f"{meanings[y]} As {choice.shown_as}." for x, y in pairs}
     if joined.plate.plates:
         frame.insert(0, PLATE, plates)
