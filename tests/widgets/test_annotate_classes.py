@@ -374,6 +374,7 @@ def test_a_count_that_is_estimated_says_about(viewer, dock, labels, monkeypatch,
     assert "numbers are estimates" in dock.status.text()
 
 
+@pytest.mark.long  # test_layer_classes.py does so at random, without a window
 def test_a_class_takes_no_object_that_was_joined_before(viewer, dock, path):
     """Join 2 into 1, and add a class: it was object 1, with all its pixels."""
     viewer.open(str(path), plugin="napari-ngff")
