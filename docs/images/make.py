@@ -27,18 +27,8 @@ COLORS = (256, 128, 96, 64)
 LIMIT = 300_000
 STEP_WIDTH = 900
 """Pixels, of the pictures of a walk-through."""
-JOURNEY_LIMIT = 80_000
-"""Bytes, of each of the many pictures of journeys."""
-STEPS = (
-    "1-dropped",
-    "2-form",
-    "3-classes",
-    "4-painted",
-    "5-next",
-    "6-map",
-    "7-again",
-)
-STEPS_IN_LIGHT = "4-painted", "6-map"
+TUTORIAL_LIMIT = 80_000
+"""Bytes, of each of the many pictures of tutorials."""
 
 
 @contextmanager
@@ -652,43 +642,22 @@ def bridge(folder: Path) -> None:
     write(Image.open(file).convert("RGB"), "bridge")
 
 
-def session(folder: Path, theme: str = "dark") -> None:
-    """Draw the steps of annotating a plate, by the test that takes them."""
+def tutorials(folder: Path) -> None:
+    """Draw the steps of all tutorials, by the tests that take them."""
     from PIL import Image
 
-    test = HERE.parents[1] / "tests/widgets/test_annotate_session.py"
-    settings = {"ANNOTATE_PICTURES": str(folder), "ANNOTATE_THEME": theme}
-    command = [sys.executable, "-m", "pytest", "--long", "-q", "-p", "no:cacheprovider"]
-    command += [f"--basetemp={folder / 'files'}", str(test)]
-    subprocess.run(command, env=os.environ | settings, check=True, cwd=HERE.parents[1])
-    for step in STEPS if theme == "dark" else STEPS_IN_LIGHT:
-        picture = Image.open(folder / f"{step}.png").convert("RGB")
-        size = STEP_WIDTH, round(picture.height * STEP_WIDTH / picture.width)
-        name = f"annotate-{step}" + ("" if theme == "dark" else f"-{theme}")
-        write(picture.resize(size, Image.Resampling.LANCZOS), name)
-
-
-def session_light(folder: Path) -> None:
-    """Draw some of them in the light theme."""
-    session(folder, "light")
-
-
-def journeys(folder: Path) -> None:
-    """Draw the steps of all journeys, by the tests that take them."""
-    from PIL import Image
-
-    tests = HERE.parents[1] / "tests/widgets/journeys"
+    tests = HERE.parents[1] / "tests/widgets/tutorials"
     command = [sys.executable, "-m", "pytest", "--long", "-q", "-p", "no:cacheprovider"]
     command += [f"--basetemp={folder / 'files'}", str(tests)]
-    settings = os.environ | {"JOURNEY_PICTURES": str(folder)}
+    settings = os.environ | {"TUTORIAL_PICTURES": str(folder)}
     subprocess.run(command, env=settings, check=True, cwd=HERE.parents[1])
-    shutil.rmtree(HERE / "journeys", ignore_errors=True)
-    (HERE / "journeys").mkdir()
+    shutil.rmtree(HERE / "tutorials", ignore_errors=True)
+    (HERE / "tutorials").mkdir()
     for file in sorted(folder.glob("*.png")):
         picture = Image.open(file).convert("RGB")
         size = STEP_WIDTH, round(picture.height * STEP_WIDTH / picture.width)
         small = picture.resize(size, Image.Resampling.LANCZOS)
-        write(small, f"journeys/{file.stem}", JOURNEY_LIMIT)
+        write(small, f"tutorials/{file.stem}", TUTORIAL_LIMIT)
 
 
 def classify(folder: Path) -> None:
@@ -755,9 +724,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "classify": classify,
     "gallery": gallery,
     "volume": volume,
-    "session": session,
-    "session-light": session_light,
-    "journeys": journeys,
+    "tutorials": tutorials,
     "tables": tables,
     "regions": regions,
 }

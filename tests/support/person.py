@@ -1,11 +1,11 @@
 """A person at napari's window: pointer and keys of the X server, dropped files.
 
-The journey runs in a thread of its own and Qt's event loop in the main thread, as when
+The tutorial runs in a thread of its own and Qt's event loop in the main thread, as when
 a user works: menus, dialogs and questions are answered like everything else.
 
-    JOURNEY_PICTURES=FOLDER   writes a picture of the screen after each step
-    JOURNEY_THEME=light       in the light theme
-    JOURNEY_SIZE=1920x1080    in a window of this size
+    TUTORIAL_PICTURES=FOLDER   writes a picture of the screen after each step
+    TUTORIAL_THEME=light       in the light theme
+    TUTORIAL_SIZE=1920x1080    in a window of this size
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import mouse
 import patience
 from napari_ngff.widgets.docking import ANNOTATE, full_name
 from napari_ngff.widgets.form_dialog import shown_form
+from tutorial_page import read_steps, shown_texts, without_keys
 
 needs_pointer = [
     pytest.mark.slow,
@@ -35,8 +36,8 @@ needs_pointer = [
     pytest.mark.skipif(not os.environ.get("DISPLAY"), reason="needs an X server"),
 ]
 
-SIZE = tuple(map(int, os.environ.get("JOURNEY_SIZE", "1280x800").split("x")))
-PICTURES = Path(__file__).parents[2] / "docs/images/journeys"
+SIZE = tuple(map(int, os.environ.get("TUTORIAL_SIZE", "1280x800").split("x")))
+PICTURES = Path(__file__).parents[2] / "docs/images/tutorials"
 
 KINDS = {
     "mousemove": QEvent.Type.MouseMove,
@@ -78,34 +79,37 @@ class Listener(QObject):
 
 
 class Person:
-    """What a user can do, see and look up; used in the thread of a journey.
+    """What a user can do, see and look up; used in the thread of a tutorial.
 
     Parameters
     ----------
     viewer
         Whose window is used.
-    number
-        Of the journey; its pictures begin with it.
+    name
+        Of the page in docs/tutorials; its pictures begin with it. A person without
+        such a page does something else.
     """
 
-    def __init__(self, viewer, number):
-        self.number = number
+    def __init__(self, viewer, name):
+        self.name = name
         self.steps = []
+        self._wanted = read_steps(name)
+        self._seen = set()
         self._main = MainThread()
         self._failed = []
         self._listener = None
         self.sits_at(viewer)
         mouse.pump(200)
 
-    def take(self, journey):
-        """Take a journey; fails where it does, or where its pictures are others.
+    def take(self, tutorial):
+        """Take a tutorial; fails where it does, or where its pictures are others.
 
         Widgets are let go of in the main thread alone: where another thread holds one
         last, or collects it, Qt deletes it while events for it may be on their way.
         """
         loop = QEventLoop()
         thread = threading.Thread(
-            target=self._run, args=(journey, loop), name="person", daemon=True
+            target=self._run, args=(tutorial, loop), name="person", daemon=True
         )
         gc.disable()
         try:
@@ -116,16 +120,18 @@ class Person:
             gc.enable()
         if self._failed:
             raise self._failed[0]
-        if "JOURNEY_PICTURES" not in os.environ:
-            kept = {path.stem for path in PICTURES.glob(f"{self.number}-*.png")}
-            assert kept == set(self.steps), "docs/images/make.py journeys"
+        if "TUTORIAL_PICTURES" not in os.environ:
+            kept = {path.stem for path in PICTURES.glob(f"{self.name}-*.png")}
+            assert kept == set(self.steps), "docs/images/make.py tutorials"
 
-    def _run(self, journey, loop):
+    def _run(self, tutorial, loop):
         try:
-            journey(self)
+            tutorial(self)
+            if self._wanted:
+                self.look(lambda: self._follow_page(None))
         except BaseException as error:  # noqa: BLE001  raised in the main thread
             self._failed.append(error)
-            self.look(lambda: self._picture(f"failed-{self.number}"))
+            self.look(lambda: self._picture(f"failed-{self.name}"))
         self.look(self._close_popups if self._failed else lambda: None)
         self._main.asked.emit(loop.quit)
 
@@ -171,7 +177,7 @@ class Person:
     def sits_at(self, viewer):
         """Go on at another window."""
         self.viewer = viewer
-        viewer.theme = os.environ.get("JOURNEY_THEME", "dark")
+        viewer.theme = os.environ.get("TUTORIAL_THEME", "dark")
         window = viewer.window._qt_window
         # What napari's fixture closes at the end has to be there.
         window.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
@@ -211,17 +217,34 @@ class Person:
 
     def step(self, name):
         """End a step: nothing is cut off by the screen, and a picture may be taken."""
-        self.steps.append(f"{self.number}-{name}")
-        self.rest(0.6 if "JOURNEY_PICTURES" in os.environ else 0.1)
+        self.steps.append(f"{self.name}-{name}")
+        self.rest(0.6 if "TUTORIAL_PICTURES" in os.environ else 0.1)
         self.look(self._check_window)
 
+    def _follow_page(self, picture):
+        """The page leads to this picture, by names that the window has shown since."""
+        self._note_texts()
+        (wanted, names), *self._wanted = self._wanted
+        assert wanted == picture, f"docs/tutorials/{self.name}.md"
+        unseen = {
+            name for name in names if not any(t.startswith(name) for t in self._seen)
+        }
+        assert not unseen, f"docs/tutorials/{self.name}.md names {unseen}"
+        self._seen.clear()
+
+    def _note_texts(self):
+        if self._wanted:
+            self._seen |= shown_texts()
+
     def _check_window(self):
+        if self._wanted:
+            self._follow_page(self.steps[-1])
         frame = self.viewer.window._qt_window.frameGeometry()
         assert (frame.width(), frame.height()) == SIZE, f"the window is {frame}"
         self._picture(self.steps[-1])
 
     def _picture(self, name):
-        folder = os.environ.get("JOURNEY_PICTURES")
+        folder = os.environ.get("TUTORIAL_PICTURES")
         if folder:
             picture = QGuiApplication.primaryScreen().grabWindow(0, 0, 0, *SIZE)
             picture.save(os.path.join(folder, f"{name}.png"))
@@ -231,6 +254,8 @@ class Person:
     def x(self, *command):
         """Run xdotool, and wait until the window has what its pointer did."""
         name, *rest = command
+        if name != "mousemove":
+            self.look(self._note_texts)
         place = QPoint(*rest) if name == "mousemove" else None
         self.look(lambda: self._listen(KINDS.get(name), place))
         subprocess.run(
@@ -404,17 +429,13 @@ def row_place(listed, row):
     return listed.visualRect(index).center()
 
 
-def plain(text):
-    return text.replace("&", "")
-
-
 def button_with(text):
     """Find the button that is to be seen with a text."""
     found = {
         button
         for window in QApplication.topLevelWidgets()
         for button in window.findChildren(QPushButton)
-        if button.isVisible() and plain(button.text()) == text
+        if button.isVisible() and without_keys(button.text()) == text
     }
     return found.pop() if len(found) == 1 else None
 
@@ -429,4 +450,4 @@ def menu_with(title):
 
 def action_of(menu, title):
     """Find an entry of a menu, by its text without the mnemonic."""
-    return next((a for a in menu.actions() if plain(a.text()) == title), None)
+    return next((a for a in menu.actions() if without_keys(a.text()) == title), None)

@@ -1,8 +1,4 @@
-"""A session of annotation as a person has it, by events that the X server makes.
-
-With ANNOTATE_PICTURES=FOLDER it leaves a picture of the window after each step; with
-ANNOTATE_THEME=light in the light theme.
-"""
+"""A session of annotation as a person has it, by events that the X server makes."""
 
 from __future__ import annotations
 
@@ -12,9 +8,8 @@ import shutil
 import numpy as np
 import pytest
 import zarr
-from qtpy.QtCore import QPoint
-from qtpy.QtGui import QCursor, QPainter
-from qtpy.QtWidgets import QApplication, QDialog, QLineEdit, QScrollArea
+from qtpy.QtGui import QCursor
+from qtpy.QtWidgets import QApplication, QLineEdit, QScrollArea
 
 from mouse import canvas, drop_on_canvas, on_canvas, pump, until
 from napari_ngff.cli import main
@@ -57,21 +52,6 @@ def press(widget, at=None):
     until(over)
     x("click", 1)
     pump(100)
-
-
-def picture(viewer, name):
-    folder = os.environ.get("ANNOTATE_PICTURES")
-    if folder:
-        pump(400)
-        window = viewer.window._qt_window
-        grabbed = window.grab()
-        painter = QPainter(grabbed)
-        for dialog in window.findChildren(QDialog):
-            if dialog.isVisible():
-                place = window.mapFromGlobal(dialog.mapToGlobal(QPoint()))
-                painter.drawPixmap(place, dialog.grab())
-        painter.end()
-        grabbed.save(os.path.join(folder, f"{name}.png"))
 
 
 def show_dock(viewer):
@@ -161,7 +141,6 @@ def begin(viewer, dock, browser):
     until(lambda: QApplication.focusWidget() is form.called.native)
     x("type", "--delay", "20", NAME_OF_LABELS)
     until(lambda: form.called.value == NAME_OF_LABELS)
-    picture(viewer, "2-form")
     x("key", "Return")
     until(lambda: NAME_OF_LABELS in viewer.layers)
     assert shown_form(viewer, "New labels") is None
@@ -169,7 +148,6 @@ def begin(viewer, dock, browser):
     viewer.window.resize(1500, 900)
     pump(200)
     add_classes(viewer, dock)
-    picture(viewer, "3-classes")
     press(dock.round.begin)
     until(lambda: dock.round.annotation is not None and dock.round.annotation.fields)
     assert dock.round.annotation.name == NAME_OF_LABELS
@@ -193,9 +171,7 @@ def annotate_fields(viewer, dock, browser):
             dock.round.state.setCurrentText("done")
             dock.round.state.activated.emit(dock.round.state.currentIndex())
             until(lambda: found.state == "done")
-        picture(viewer, "4-painted" if number == 0 else f"4-painted-{number}")
         go_on(dock, found)
-    picture(viewer, "5-next")
     assert len(set(walked)) == FIELDS
     assert found.progress["done"] == 1
     assert found.progress["in progress"] == FIELDS - 1
@@ -204,7 +180,6 @@ def annotate_fields(viewer, dock, browser):
     pump(500)
     press(dock.round.browse)
     until(lambda: not browser_of(viewer).visibleRegion().isEmpty())
-    picture(viewer, "6-map")
     press(browser_of(viewer).annotate)
     until(lambda: not dock.visibleRegion().isEmpty())
     return walked
@@ -230,10 +205,8 @@ def test_a_plate_is_annotated_closed_and_opened_again(
 ):
     if QApplication.platformName() != "xcb":
         pytest.skip("the window is not on the X server")
-    viewer.theme = os.environ.get("ANNOTATE_THEME", "dark")
     path = write_plate(tmp_path / "plate.ome.zarr", grid=(2, 3), fields=3)
     dock, browser = opened(viewer, path)
-    picture(viewer, "1-dropped")
     walked = annotate_fields(viewer, dock, browser)
     first = browser.map.wells[0].path
     until(lambda: first in browser_of(viewer).map.state.states)
@@ -244,7 +217,6 @@ def test_a_plate_is_annotated_closed_and_opened_again(
 
     # Another window, later.
     again = make_napari_viewer(show=True)
-    again.theme = os.environ.get("ANNOTATE_THEME", "dark")
     dock, browser = opened(again, path)
     browser.show_field(*walked[2].rsplit("/", 1))
     until(lambda: browser.position is not None)
@@ -258,7 +230,6 @@ def test_a_plate_is_annotated_closed_and_opened_again(
     press(dock.round.begin)
     until(lambda: dock.round.annotation is not None and dock.round.annotation.fields)
     assert dock.round.state.currentText() == "done"
-    picture(again, "7-again")
     colors = [one.color for one in classes_of_layer(layer).items]
     for field in walked:
         same_as_painted(path, field, colors)

@@ -105,7 +105,7 @@ def test_labels_are_renamed_by_the_menu_and_painted_on(viewer, tmp_path):
         person.sees(lambda: layer.unsaved)
         person.save(layer)
 
-    def journey(person):
+    def tutorial(person):
         ask(person)
         person.types("cells")
         person.press("Return")
@@ -134,5 +134,5 @@ def test_labels_are_renamed_by_the_menu_and_painted_on(viewer, tmp_path):
         person.press("Return")
         person.sees(lambda: layer.name == "kerne" and not layer.is_exchanging)
 
-    Person(viewer, "rename").take(journey)
+    Person(viewer, "rename").take(tutorial)
     notification_manager.records.clear()

@@ -23,7 +23,7 @@ SHIFT = Qt.KeyboardModifier.ShiftModifier
 ROWS = "ABCDEFGHIJKLMNOP"
 
 
-class Journey:
+class Tutorial:
     """Counts what the user does, and how long the window takes for it."""
 
     def __init__(self):
@@ -105,7 +105,7 @@ def opened(viewer, plate):
     return dock
 
 
-def take_journey(viewer, dock, plate, journey):
+def take_tutorial(viewer, dock, plate, tutorial):
     drop_on_canvas(viewer, plate / "conditions.csv")
     until(lambda: dock.map.state.coloring is not None)
     assert dock.tables.column.currentText() == "dose"
@@ -114,27 +114,27 @@ def take_journey(viewer, dock, plate, journey):
     doses = [color_of(dock, f"C/{column}") for column in range(2, 24)]
     assert len(set(doses)) == 22
     assert [color_of(dock, f"P/{column}") for column in range(2, 24)] == doses
-    journey.reached("conditions loaded, coloured by log dose", 1)
+    tutorial.reached("conditions loaded, coloured by log dose", 1)
 
     choose_from_menu(dock.tables.measure, "nuclei in all fields")
     until(lambda: dock.tables.table.currentText() == "nuclei, measured")
     until(lambda: not dock.tables.progress.isVisible())
-    journey.reached("384 wells measured", 2)
+    tutorial.reached("384 wells measured", 2)
 
     choose_from_box(dock.tables.column, "area")
     until(lambda: dock.map.state.coloring.title == "area, mean of objects")
     choose_from_box(dock.tables.column, "dose")
     until(lambda: dock.map.state.coloring.title == "dose")
     assert [color_of(dock, f"C/{column}") for column in range(2, 24)] == doses
-    journey.reached("coloured by area, and by log dose again", 4)
+    tutorial.reached("coloured by area, and by log dose again", 4)
 
     QTest.keyClicks(dock.controls.filter, "compound = compound 3 and dose > 100")
     shown = {f"{row}/{column}" for row in "EF" for column in range(2, 6)}
     until(lambda: dock.map.state.shown == shown)
-    journey.reached("one compound found by name and dose", 1)
+    tutorial.reached("one compound found by name and dose", 1)
 
     compare(viewer, dock, ("E/2", "E/5", "F/2", "E/1"))
-    journey.reached("four wells compared", 4)
+    tutorial.reached("four wells compared", 4)
 
 
 def compare(viewer, dock, wells):
@@ -153,14 +153,14 @@ def compare(viewer, dock, wells):
     assert {tuple(image.contrast_limits) for image in images} == {(5, 200)}
 
 
-def annotate_by_keys(viewer, journey):
+def annotate_by_keys(viewer, tutorial):
     """Mark ten fields as done, without the mouse."""
     _, annotate = viewer.window.add_plugin_dock_widget("napari-ngff", "Annotate")
     bar = annotate.round
     bar.begin.setFocus()
     QTest.keyClick(bar.begin, Qt.Key.Key_Space)
     until(lambda: bar.annotation is not None and len(bar.annotation.fields) == 384)
-    journey.reached("annotation of all fields begun", 2)
+    tutorial.reached("annotation of all fields begun", 2)
     canvas = viewer.window._qt_viewer.canvas.native
     for number in range(10):
         QTest.keyClick(canvas, Qt.Key.Key_D, SHIFT)
@@ -168,15 +168,15 @@ def annotate_by_keys(viewer, journey):
         before = bar.annotation.current_key
         QTest.keyClick(canvas, Qt.Key.Key_Period, PLAIN)
         until(lambda b=before: bar.annotation.current_key not in (b, None))
-    journey.reached("ten fields done, by keys", 20)
+    tutorial.reached("ten fields done, by keys", 20)
 
 
 @pytest.mark.long
 def test_doses_are_seen_measured_and_compared(viewer, plate, capsys):
     dock = opened(viewer, plate)
-    journey = Journey()
-    take_journey(viewer, dock, plate, journey)
-    annotate_by_keys(viewer, journey)
+    tutorial = Tutorial()
+    take_tutorial(viewer, dock, plate, tutorial)
+    annotate_by_keys(viewer, tutorial)
     with capsys.disabled():
-        sys.stdout.write(f"\n{journey}\n")
-    assert sum(step[1] for step in journey.steps) == 34
+        sys.stdout.write(f"\n{tutorial}\n")
+    assert sum(step[1] for step in tutorial.steps) == 34

@@ -33,7 +33,7 @@ def test_points_of_a_field_are_drawn_saved_asked_about_and_seen_again(
     def unsaved():
         return session_of(viewer).annotations.list_savable()
 
-    def journey(person):
+    def tutorial(person):
         person.drop(plate)
         dock = person.sees(lambda: browser_of(viewer))
         person.sees(lambda: len(dock.map.state.pictures) == 2)
@@ -73,6 +73,6 @@ def test_points_of_a_field_are_drawn_saved_asked_about_and_seen_again(
         )
         assert not person.look(unsaved)
 
-    Person(viewer, 99).take(journey)
+    Person(viewer, 99).take(tutorial)
     (file,) = (tmp_path / "plate.points/A/1/0").iterdir()
     assert len(pd.read_csv(file)) == 4

@@ -21,7 +21,7 @@ def test_a_person_goes_through_the_fields_of_a_well_and_adds_regions(viewer, tmp
     regions = session_of(viewer).regions
     well = plate / "A/1/0"
 
-    def journey(person):
+    def tutorial(person):
         person.drop(plate)
         browser = person.sees(lambda: browser_of(viewer))
         person.sees(lambda: len(browser.map.state.pictures) == 2)
@@ -58,7 +58,7 @@ def test_a_person_goes_through_the_fields_of_a_well_and_adds_regions(viewer, tmp
             assert start - 0.5 == pytest.approx(low, abs=0.2)
             assert length == pytest.approx(high - low, abs=0.2)
 
-    Person(viewer, 0).take(journey)
+    Person(viewer, 0).take(tutorial)
 
 
 def test_the_list_has_the_tables_of_the_image_that_is_selected(viewer, tmp_path):
@@ -67,7 +67,7 @@ def test_the_list_has_the_tables_of_the_image_that_is_selected(viewer, tmp_path)
         write_image(path, shape=(40, 60))
         write_boxes(path, {"F": {"y": (0, 4), "x": (0, 4)}}, names=(path.name[0],))
 
-    def journey(person):
+    def tutorial(person):
         person.drop(paths[0])
         person.sees(lambda: len(viewer.layers))
         dock = person.show_annotate().round
@@ -84,4 +84,4 @@ def test_the_list_has_the_tables_of_the_image_that_is_selected(viewer, tmp_path)
         person.look(lambda: setattr(viewer.layers.selection, "active", first))
         person.sees(lambda: lists("a"))
 
-    Person(viewer, 0).take(journey)
+    Person(viewer, 0).take(tutorial)

@@ -48,7 +48,7 @@ def test_levels_of_an_image_become_one_file(viewer, tmp_path):
     source = write_image(tmp_path / "cells.ome.zarr", "0.4", shape=(2, 300, 400))
     made = tmp_path / "part.ozx"
 
-    def journey(person):
+    def tutorial(person):
         person.drop(source)
         person.layer("nuclei")
         form = show_form(person)
@@ -70,7 +70,7 @@ def test_levels_of_an_image_become_one_file(viewer, tmp_path):
         assert [layer.visible for layer in nuclei(viewer)] == [False, True]
         person.sees(lambda: shown_form(viewer, TITLE) is None)
 
-    Person(viewer, "convert").take(journey)
+    Person(viewer, "convert").take(tutorial)
     image, before = napari_ngff.open(made), napari_ngff.open(source)
     assert (image.levels[0] == before.levels[1]).all().compute()
 
@@ -79,7 +79,7 @@ def test_only_the_visible_part_is_kept(viewer, tmp_path):
     source = write_image(tmp_path / "cells.ome.zarr", "0.5", shape=(2, 300, 400))
     made = tmp_path / "cells-converted.ome.zarr"
 
-    def journey(person):
+    def tutorial(person):
         person.drop(source)
         layer = person.layer("nuclei")
         person.look(lambda: setattr(viewer.scene.camera, "zoom", 8))
@@ -103,7 +103,7 @@ def test_only_the_visible_part_is_kept(viewer, tmp_path):
         parts.append(np.s_[:, :, top:bottom, left:right])
 
     parts = []
-    Person(viewer, "visible").take(journey)
+    Person(viewer, "visible").take(tutorial)
     whole = np.asarray(napari_ngff.open(source).levels[0])
     assert (whole[parts[0]] == np.asarray(napari_ngff.open(made).levels[0])).all()
 
@@ -113,7 +113,7 @@ def test_a_plate_that_is_browsed_is_converted_whole(viewer, tmp_path):
     states = tmp_path / "plate.ome.zarr.annotation.json"
     states.write_text('{"format": "napari-ngff-annotation", "fields": {}}')
 
-    def journey(person):
+    def tutorial(person):
         person.drop(source)
         person.sees(lambda: len(viewer.layers) > 2)
         form = show_form(person)
@@ -140,7 +140,7 @@ def test_a_plate_that_is_browsed_is_converted_whole(viewer, tmp_path):
         corners = overview.corner_pixels[:, -2:]
         assert (corners[1] - corners[0] + 1 >= overview.data.shape[-2:]).all()
 
-    Person(viewer, "plate").take(journey)
+    Person(viewer, "plate").take(tutorial)
     assert list(napari_ngff.open(tmp_path / "plate.ozx").wells) == ["A/1", "A/2"]
 
 
@@ -148,7 +148,7 @@ def test_unsaved_changes_are_never_left_out_in_silence(viewer, tmp_path):
     source = write_image(tmp_path / "cells.ome.zarr", "0.5", shape=(200, 300))
     made = tmp_path / "cells-converted.ome.zarr"
 
-    def journey(person):
+    def tutorial(person):
         person.drop(source)
         layer = person.layer("nuclei")
         person.look(lambda: layer.paint((50, 50), 77))
@@ -164,7 +164,7 @@ def test_unsaved_changes_are_never_left_out_in_silence(viewer, tmp_path):
         person.sees(form.open.isVisible)
         assert not layer.unsaved
 
-    Person(viewer, "unsaved").take(journey)
+    Person(viewer, "unsaved").take(tutorial)
     labels = napari_ngff.open(made).labels["nuclei"]
     assert np.asarray(labels.levels[0])[50, 50] == 77
 
@@ -175,7 +175,7 @@ def test_it_is_cancelled_and_continued_from_another_form(viewer, tmp_path, monke
     source = write_image(tmp_path / "cells.ome.zarr", "0.5", shape=(2, 300, 300))
     made = tmp_path / "cells-converted.ome.zarr"
 
-    def journey(person):
+    def tutorial(person):
         person.drop(source)
         person.layer("nuclei")
         form = show_form(person)
@@ -204,7 +204,7 @@ def test_it_is_cancelled_and_continued_from_another_form(viewer, tmp_path, monke
         person.click(form.start)
         person.sees(form.open.isVisible)
 
-    Person(viewer, "cancel").take(journey)
+    Person(viewer, "cancel").take(tutorial)
     before, after = napari_ngff.open(source), napari_ngff.open(made)
     assert (before.levels[0] == after.levels[0]).all().compute()
     assert sorted(p.name for p in tmp_path.iterdir()) == [
@@ -219,14 +219,14 @@ def test_closing_the_window_stops_it(viewer, tmp_path, monkeypatch):
     source = write_image(tmp_path / "cells.ome.zarr", "0.5", shape=(2, 300, 300))
     jobs = []
 
-    def journey(person):
+    def tutorial(person):
         person.drop(source)
         person.layer("nuclei")
         form = show_form(person)
         person.click(form.start)
         jobs.append(person.sees(lambda: form.task.job))
 
-    Person(viewer, "closing").take(journey)
+    Person(viewer, "closing").take(tutorial)
     viewer.window._qt_window.destroyed.emit()
     assert jobs[0].is_cancelled
     held.release()

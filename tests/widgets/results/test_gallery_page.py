@@ -48,7 +48,7 @@ def written(tmp_path_factory):
 def page(viewer, written, tmp_path):
     """The page of a plate whose nuclei are measured; the first acquisition is shown."""
     viewer.window.resize(1280, 800)
-    viewer.theme = os.environ.get("JOURNEY_THEME", "dark")
+    viewer.theme = os.environ.get("TUTORIAL_THEME", "dark")
     plate = shutil.copytree(written[0], tmp_path / "p.ome.zarr")
     viewer.open(str(plate), plugin="napari-ngff")
     until(lambda: session_of(viewer).browser is not None)

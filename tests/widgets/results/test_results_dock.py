@@ -79,7 +79,7 @@ def test_a_screen_is_sorted_compared_and_saved(viewer, tmp_path):
     (tmp_path / "conditions.csv").write_text(CONDITIONS)
     OBJECTS.to_csv(tmp_path / "objects.csv", index=False)
 
-    def journey(person):
+    def tutorial(person):
         person.choose("Layers", "Measure", "Results (OME-Zarr)")
         dock = person.sees(lambda: find_dock(viewer, RESULTS))
         person.sees(lambda: dock.hint.isVisible() and dock.hint.text() == NO_PLATE)
@@ -99,7 +99,7 @@ def test_a_screen_is_sorted_compared_and_saved(viewer, tmp_path):
         person.types("drug = taxol")
         person.sees(lambda: page.model.rowCount() == 1)
 
-    Person(viewer, 0).take(journey)
+    Person(viewer, 0).take(tutorial)
 
 
 def sort_and_select(person, page, plate, browser):

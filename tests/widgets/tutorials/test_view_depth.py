@@ -1,4 +1,4 @@
-"""Journey 7: a stack in 3D, and a large image that is painted at one place."""
+"""Tutorial: a stack in 3D, and a large image that is painted at one place."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_stack_in_3d_and_a_large_image(viewer, tmp_path):
     stack = write_stack(tmp_path / "stack.ome.zarr", shape=(16, 160, 160))
     large = write_large(tmp_path / "slide.ome.zarr")
 
-    def journey(person):
+    def tutorial(person):
         person.drop(stack)
         person.layer("nuclei")
         person.step("stack")
@@ -54,7 +54,7 @@ def test_a_stack_in_3d_and_a_large_image(viewer, tmp_path):
         person.remove_layers()
         paint_large(person, large)
 
-    Person(viewer, 7).take(journey)
+    Person(viewer, "view-depth").take(tutorial)
     stored = zarr.open_array(large / "labels/spot/0", mode="r")
     assert stored.shape == (SIDE, SIDE)
     assert stored[SIDE // 2, SIDE // 2] == 1

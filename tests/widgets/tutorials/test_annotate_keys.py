@@ -1,4 +1,4 @@
-"""Journey 8: all fields of a plate, by the keyboard and one brush, on a laptop."""
+"""Tutorial: all fields of a plate, by the keyboard and one brush, on a laptop."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def qt_dialogs():
 def test_all_fields_are_annotated_by_keys(viewer, tmp_path):
     plate = write_plate(tmp_path / "plate.ome.zarr", grid=(1, 2), fields=2)
 
-    def journey(person):
+    def tutorial(person):
         person.drop(plate)
         dock = person.sees(lambda: browser_of(viewer))
         browser = session_of(viewer).browser
@@ -58,7 +58,7 @@ def test_all_fields_are_annotated_by_keys(viewer, tmp_path):
         assert "creenshot" in person.look(person.file_dialog().windowTitle)
         person.press("Escape")
 
-    Person(viewer, 8).take(journey)
+    Person(viewer, "annotate-keys").take(tutorial)
     for field in FIELDS:
         stored = zarr.open_array(plate / field / "labels/kinds/0", mode="r")[...]
         assert set(np.unique(stored)) == {0, 1, 2}, field

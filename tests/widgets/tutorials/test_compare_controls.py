@@ -1,4 +1,4 @@
-"""Journey 13: from a plate and its doses to the EC50 of each compound."""
+"""Tutorial: from a plate and its doses to the EC50 of each compound."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_ec50_of_compounds_is_found(viewer, tmp_path):
     write_screen(tmp_path / "screen.ome.zarr", cells)
     write_conditions(tmp_path / "conditions.csv", conditions)
 
-    def journey(person):
+    def tutorial(person):
         person.drop(tmp_path / "screen.ome.zarr")
         plate = person.sees(lambda: browser_of(viewer))
         person.sees(lambda: plate.tables.tables().browser.known_labels)
@@ -54,7 +54,7 @@ def test_ec50_of_compounds_is_found(viewer, tmp_path):
         assert shares["compound 3", 10.0] > 90
         find_ec50(person, dock)
 
-    Person(viewer, 13).take(journey)
+    Person(viewer, "compare-controls").take(tutorial)
 
 
 def find_ec50(person, dock):

@@ -1,4 +1,4 @@
-"""Journey 10: points are set in several frames of a time series, and saved."""
+"""Tutorial: points are set in several frames of a time series, and saved."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_points_are_set_in_frames_of_a_time_series(viewer, tmp_path):
     film = write_image(tmp_path / "film.ome.zarr", shape=(3, 256, 384))
     parts = viewer.window._qt_viewer
 
-    def journey(person):
+    def tutorial(person):
         person.drop(film)
         image = person.layer("Cells: DNA")
         person.click(parts.layerButtons.newPointsButton)
@@ -40,7 +40,7 @@ def test_points_are_set_in_frames_of_a_time_series(viewer, tmp_path):
         person.sees(lambda: not session_of(viewer).annotations.list_savable())
         person.step("points")
 
-    Person(viewer, 10).take(journey)
+    Person(viewer, "points-in-time").take(tutorial)
     (file,) = (tmp_path / "film.points").iterdir()
     table = pd.read_csv(file)
     assert [*table["t (second)"]] == [300.0 * frame for frame, *_ in PLACES]

@@ -1,4 +1,4 @@
-"""Journey 12: a few clicked nuclei teach which cells of a plate are mitotic."""
+"""Tutorial: a few clicked nuclei teach which cells of a plate are mitotic."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_mitotic_cells_are_found_by_a_few_clicks(viewer, tmp_path):
     cells = {well: Population(19.0, 0.9, x, 0.0) for well, x in SHARES.items()}
     truth = write_screen(tmp_path / "plate.ome.zarr", cells, (2, 4), (256, 256))
 
-    def journey(person):
+    def tutorial(person):
         person.drop(tmp_path / "plate.ome.zarr")
         dock = person.sees(lambda: browser_of(viewer))
         person.sees(lambda: dock.tables.tables().browser.known_labels)
@@ -57,7 +57,7 @@ def test_mitotic_cells_are_found_by_a_few_clicks(viewer, tmp_path):
         person.press("ctrl+s")
         person.sees(lambda: not session_of(viewer).annotations.list_savable())
 
-    Person(viewer, 12).take(journey)
+    Person(viewer, "find-mitoses").take(tutorial)
     for well, (_, kinds) in truth.items():
         tables = tmp_path / "plate.ome.zarr" / well / "0/tables"
         saved = pd.read_csv(tables / "nuclei_measured/table.csv")

@@ -1,4 +1,4 @@
-"""Journey 11: regions of a slide are drawn, saved as a table, and gone through."""
+"""Tutorial: regions of a slide are drawn, saved as a table, and gone through."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_regions_of_a_slide_are_drawn_and_gone_through(viewer, tmp_path):
     slide = write_image(tmp_path / "slide.ome.zarr", shape=(768, 1024))
     regions = session_of(viewer).regions
 
-    def journey(person):
+    def tutorial(person):
         person.drop(slide)
         image = person.layer("Cells: DNA")
         dock = person.show_annotate().round
@@ -43,7 +43,7 @@ def test_regions_of_a_slide_are_drawn_and_gone_through(viewer, tmp_path):
         person.sees(lambda: regions.place == "region_1, 1 of 2")
         person.step("regions")
 
-    Person(viewer, 11).take(journey)
+    Person(viewer, "slide-regions").take(tutorial)
     table = pd.read_csv(slide / "tables/glands/table.csv")
     assert [*table["FieldIndex"]] == ["region_1", "region_2"]
     for row, (first, last) in zip(table.itertuples(), CORNERS, strict=True):

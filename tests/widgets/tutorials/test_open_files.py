@@ -1,4 +1,4 @@
-"""Journey 2: single files and folders are opened and looked at; nothing is written."""
+"""Tutorial: single files and folders are opened and looked at; nothing is written."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_files_and_folders_are_opened_and_looked_at(viewer, tmp_path):
         write_image(files / "images" / name, shape=(256, 384), seed=number + 2)
     before = files_below(files)
 
-    def journey(person):
+    def tutorial(person):
         person.drop(single)
         person.layer("nuclei")
         person.sees(lambda: [layer.name for layer in viewer.layers[:3]] == CHANNELS)
@@ -83,5 +83,5 @@ def test_files_and_folders_are_opened_and_looked_at(viewer, tmp_path):
         owned = [layer for layer in viewer.layers if browser.layers.owns_layer(layer)]
         assert len([x for x in owned if not isinstance(x, Labels)]) == 3
 
-    Person(viewer, 2).take(journey)
+    Person(viewer, "open-files").take(tutorial)
     assert files_below(files) == before

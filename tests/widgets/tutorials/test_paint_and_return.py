@@ -1,4 +1,4 @@
-"""Journey 3: labels are painted with all tools, left unsaved, and restored later."""
+"""Tutorial: labels are painted with all tools, left unsaved, and restored later."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_unsaved_labels_are_restored_another_day(viewer, make_napari_viewer, tmp
     cells = write_image(tmp_path / "cells.ome.zarr", shape=(256, 384))
     painted = []
 
-    def journey(person):
+    def tutorial(person):
         person.drop(cells)
         person.layer("nuclei")
         layer = person.make_labels("regions")
@@ -31,7 +31,7 @@ def test_unsaved_labels_are_restored_another_day(viewer, make_napari_viewer, tmp
         again = person.look(lambda: make_napari_viewer(show=True))
         come_back(person, again, cells)
 
-    Person(viewer, 3).take(journey)
+    Person(viewer, "paint-and-return").take(tutorial)
     stored = zarr.open_array(cells / "labels/regions/0", mode="r")[...]
     np.testing.assert_array_equal(stored.reshape(painted[0].shape), painted[0])
     assert set(np.unique(stored)) == {0, 1, 2}

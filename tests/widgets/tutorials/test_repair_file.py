@@ -1,4 +1,4 @@
-"""Journey 5: problems of a file are noticed, found and repaired."""
+"""Tutorial: problems of a file are noticed, found and repaired."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_problems_are_noticed_found_and_repaired(viewer, tmp_path):
     path = write_broken(tmp_path)
     assert main(["check", str(path)]) == 1
 
-    def journey(person):
+    def tutorial(person):
         person.drop(path)
         person.layer("nuclei")
         notices = person.sees(person.notices_now)
@@ -60,7 +60,7 @@ def test_problems_are_noticed_found_and_repaired(viewer, tmp_path):
     def inspector_of(viewer):
         return viewer.window.dock_widgets.get(full_name("Inspector"))
 
-    Person(viewer, 5).take(journey)
+    Person(viewer, "repair-file").take(tutorial)
     assert main(["check", str(path)]) == 0
     document = json.loads((path / "labels/zarr.json").read_text())
     assert document["attributes"]["ome"]["labels"] == ["nuclei", "cells"]

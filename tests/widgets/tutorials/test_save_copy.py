@@ -1,4 +1,4 @@
-"""Journey 6: plain layers of napari are saved as a new file, and opened again."""
+"""Tutorial: plain layers of napari are saved as a new file, and opened again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_layers_are_saved_and_opened_again(viewer, tmp_path):
     write_image(waves, pixels, 3, axes="yx", levels=3, name="waves")
     painted = []
 
-    def journey(person):
+    def tutorial(person):
         person.drop(waves)
         person.layer("waves")
         painted.append(paint_in_memory(person))
@@ -46,7 +46,7 @@ def test_layers_are_saved_and_opened_again(viewer, tmp_path):
         assert np.allclose(image.scale, SPACING)
         person.step("opened")
 
-    Person(viewer, 6).take(journey)
+    Person(viewer, "save-copy").take(tutorial)
     stored = open_node(str(tmp_path / "copy.ozx"))
     assert [label.name for label in stored.labels().nodes] == ["waves - Labels"]
     assert not (waves / "labels").exists()

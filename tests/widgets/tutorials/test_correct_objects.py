@@ -1,4 +1,4 @@
-"""Journey 9: a segmentation of another program is corrected, and classified."""
+"""Tutorial: a segmentation of another program is corrected, and classified."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def path(tmp_path):
 
 
 def test_a_segmentation_is_corrected_and_classified(viewer, path):
-    def journey(person):
+    def tutorial(person):
         person.drop(path)
         layer = person.layer("nuclei")
         parts = viewer.window._qt_viewer
@@ -66,7 +66,7 @@ def test_a_segmentation_is_corrected_and_classified(viewer, path):
         person.sees(lambda: not session_of(viewer).annotations.list_savable())
         person.step("corrected")
 
-    Person(viewer, 9).take(journey)
+    Person(viewer, "correct-objects").take(tutorial)
     labels = segmentation()
     stored = zarr.open_array(path / "labels/nuclei/0", mode="r")[...]
     assert sorted(np.unique(stored)) == [0, UPPER, PAIR, ROUND, ROUND + 1]

@@ -1,4 +1,4 @@
-"""Journey 1: from a plate to the first saved labels."""
+"""Tutorial: from a plate to the first saved labels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = needs_pointer
 def test_first_labels_are_painted_and_saved(viewer, tmp_path):
     plate = write_plate(tmp_path / "plate.ome.zarr", grid=(2, 3), fields=2)
 
-    def journey(person):
+    def tutorial(person):
         person.drop(plate)
         dock = person.sees(lambda: browser_of(viewer))
         person.sees(lambda: len(dock.map.state.pictures) == 5)
@@ -40,7 +40,7 @@ def test_first_labels_are_painted_and_saved(viewer, tmp_path):
         person.sees(lambda: "mitosis: Saved" in str(viewer.status))
         person.step("saved")
 
-    Person(viewer, 1).take(journey)
+    Person(viewer, "first-labels").take(tutorial)
     stored = zarr.open_array(plate / "B/3/0/labels/mitosis/0", mode="r")[...]
     height, width = stored.shape[-2:]
     assert stored[..., height // 2, width // 2].item() == 1

@@ -1,4 +1,4 @@
-"""Journey 4: wells of a plate are found, measured, coloured and compared."""
+"""Tutorial: wells of a plate are found, measured, coloured and compared."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_wells_are_found_measured_colored_and_compared(viewer, tmp_path):
     plate = write_plate(tmp_path / "plate.ome.zarr", grid=(2, 4), fields=2)
     (tmp_path / "conditions.csv").write_text(TABLE)
 
-    def journey(person):
+    def tutorial(person):
         person.drop(plate)
         dock = person.sees(lambda: browser_of(viewer))
         person.sees(lambda: dock.tables.tables().browser.known_labels)
@@ -78,7 +78,7 @@ def test_wells_are_found_measured_colored_and_compared(viewer, tmp_path):
 
         compare(person, dock)
 
-    Person(viewer, 4).take(journey)
+    Person(viewer, "screen-plate").take(tutorial)
     shown = [layer.name for layer in viewer.layers if isinstance(layer, Image)]
     assert [name for name in shown if name.startswith("B3 - field 0: ")]
     images = [layer for layer in viewer.layers if isinstance(layer, Image)]
