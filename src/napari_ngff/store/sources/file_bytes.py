@@ -7,11 +7,12 @@ import stat
 import threading
 import weakref
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from napari_ngff.errors import AccessError, CorruptDataError, NodeNotFoundError
 from napari_ngff.store.limits import check_document_size
-from napari_ngff.store.sources.blob import Blob, Revision
+from napari_ngff.store.sources.blob import Blob, Revision, clip_range
 from napari_ngff.store.threads import CORES
 
 OPEN_FLAGS = (
@@ -67,7 +68,8 @@ class PositionFile:
             msg = f"No permission to read {path}."
             raise AccessError(msg, remedy="Ask its owner, or copy the data.") from error
         self._handle = handle
-        self._lock = threading.Lock()
+        # Windows has no read that leaves the position of the file alone.
+        self._turn = nullcontext() if hasattr(os, "pread") else threading.Lock()
         self.close = weakref.finalize(self, handle.close)
         status = os.fstat(handle.fileno())
         self.size = status.st_size
@@ -80,14 +82,8 @@ class PositionFile:
 
     def read(self, start: int, length: int) -> bytes:
         """Read `length` bytes from `start`; fewer only at the end of the file."""
-        data = self._read_some(start, length)
-        # One call gives 2 GiB at most on Linux.
-        while 0 < len(data) < length:
-            more = self._read_some(start + len(data), length - len(data))
-            if not more:
-                break
-            data += more
-        return data
+        with self._turn:
+            return read_at(self._handle.fileno(), start, length)
 
     def read_spans(self, spans: Sequence[Span]) -> list[bytes]:
         """Read several parts, one after the other."""
@@ -95,39 +91,34 @@ class PositionFile:
 
     def read_into(self, start: int, buffer: memoryview) -> int:
         """Read bytes from `start` into a buffer; return how many."""
-        if hasattr(os, "preadv"):
-            return read_into(self.fileno(), start, buffer)
-        data = self.read(start, len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-    def _read_at(self, start: int, length: int) -> bytes:
-        return os.pread(self._handle.fileno(), length, start)
-
-    def _read_locked(self, start: int, length: int) -> bytes:
-        with self._lock:
-            self._handle.seek(start)
-            return self._handle.read(length) or b""
-
-    # Windows has no read that leaves the position of the file alone.
-    _read_some = _read_at if hasattr(os, "pread") else _read_locked
+        if not hasattr(os, "preadv"):  # as on Windows
+            data = self.read(start, len(buffer))
+            buffer[: len(data)] = data
+            return len(data)
+        done, step = 0, 1
+        while step and done < len(buffer):
+            step = os.preadv(self.fileno(), [buffer[done:]], start + done)
+            done += step
+        return done
 
 
-def read_into(handle: int, start: int, buffer: memoryview) -> int:
-    """Read bytes of an open file into a buffer; return how many, fewer at its end."""
-    done = 0
-    while done < len(buffer):
-        if hasattr(os, "preadv"):
-            step = os.preadv(handle, [buffer[done:]], start + done)
-        else:  # Windows has no preadv; no other thread reads this file
-            os.lseek(handle, start + done, os.SEEK_SET)
-            data = os.read(handle, len(buffer) - done)
-            step = len(data)
-            buffer[done : done + step] = data
-        if not step:
+def read_at(handle: int, start: int, length: int) -> bytes:
+    """Read bytes of an open file; fewer only at its end."""
+    data = _read_some(handle, start, length)
+    # One call gives 2 GiB at most on Linux.
+    while 0 < len(data) < length:
+        more = _read_some(handle, start + len(data), length - len(data))
+        if not more:
             break
-        done += step
-    return done
+        data += more
+    return data
+
+
+def _read_some(handle: int, start: int, length: int) -> bytes:
+    if hasattr(os, "pread"):
+        return os.pread(handle, length, start)
+    os.lseek(handle, start, os.SEEK_SET)
+    return os.read(handle, length)
 
 
 def read_file(
@@ -154,23 +145,11 @@ def read_file(
             raise CorruptDataError(msg)
         if start is None:
             check_document_size(path, status.st_size)
-        data = _read_part(handle, status.st_size, start, length)
+        part = clip_range(start or 0, length, status.st_size)
+        data = read_at(handle, part.start, part.stop - part.start)
         return Blob(data, Revision.of_stat(status))
     finally:
         os.close(handle)
-
-
-def _read_part(handle: int, size: int, start: int | None, length: int | None) -> bytes:
-    first = 0 if start is None else min(start, size) if start >= 0 else size + start
-    first = max(first, 0)
-    count = size - first if length is None else min(length, size - first)
-    if first:
-        os.lseek(handle, first, os.SEEK_SET)
-    data = os.read(handle, count)
-    # One call gives 2 GiB at most on Linux.
-    while len(data) < count and (more := os.read(handle, count - len(data))):
-        data += more
-    return data
 
 
 def why_not_writable(*paths: str) -> str:
