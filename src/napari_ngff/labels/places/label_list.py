@@ -16,7 +16,7 @@ from napari_ngff.errors import ConflictError, CorruptDataError, NameTakenError
 from napari_ngff.labels.places.label_location import LabelLocation, name_key
 from napari_ngff.metadata.dump import dump_labels
 from napari_ngff.metadata.version import V0_4, V0_5
-from napari_ngff.store.arrays.new_array import group_documents
+from napari_ngff.store.arrays.new_array import group_documents, put_new_group
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.limits import ATTRIBUTES_IN, parse_json
 
@@ -163,11 +163,7 @@ def change_list(
     def change_text(raw: bytes | None) -> bytes:
         if raw is None:
             attributes = state_version(dump_labels(change(None), home.version), home)
-            # The attributes last: by them it is a list.
-            *others, text = group_documents(attributes, home.version).values()
-            for other in others:  # of Zarr v2
-                transaction.put_document(join_key(home.group, ".zgroup"), other)
-            return text
+            return put_new_group(transaction, home.group, attributes, home.version)
         # What is no JSON is refused below, like any other thing that is not a list.
         content: Any = None
         with suppress(ValueError):

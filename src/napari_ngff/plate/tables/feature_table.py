@@ -14,7 +14,11 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.errors import CorruptDataError, NameTakenError, NodeNotFoundError
 from napari_ngff.metadata.version import V0_4, V0_5
 from napari_ngff.plate.tables.table import LABEL
-from napari_ngff.store.arrays.new_array import dump_document, group_documents
+from napari_ngff.store.arrays.new_array import (
+    dump_document,
+    group_documents,
+    put_new_group,
+)
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.hierarchy.summary import list_tables, region_of
 from napari_ngff.store.limits import ATTRIBUTES_IN, parse_object
@@ -144,11 +148,7 @@ def _add_to_list(transaction: Transaction, node: Node, name: str) -> None:
         if raw is not None:
             return dump_document(content)
         version = V0_4 if form == ATTRIBUTES_IN[2] else V0_5
-        # The attributes last: by them it is a list.
-        *others, text = group_documents(content, version).values()
-        for other in others:  # of Zarr v2
-            transaction.put_document(join_key(group, ".zgroup"), other)
-        return text
+        return put_new_group(transaction, group, content, version)
 
     transaction.change_document(key, append)
 

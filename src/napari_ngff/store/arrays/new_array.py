@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.metadata.version import Version
 from napari_ngff.store.arrays.encoding import SHUFFLES
 from napari_ngff.store.arrays.parse_array import configuration_of, name_of
+from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.limits import ARRAY_DOCUMENT
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.arrays.chunk_layout import Shape
+    from napari_ngff.store.store import Transaction
 
 ZSTD = 1
 """Level of zstd. On labels it is ten times faster than blosc at level 5, and smaller.
@@ -249,6 +251,19 @@ def group_documents(attributes: JSON, version: str) -> dict[str, bytes]:
         }
     group = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
     return {"zarr.json": dump_document(group)}
+
+
+def put_new_group(
+    transaction: Transaction, path: str, attributes: JSON, version: str
+) -> bytes:
+    """Put the documents of a new group but that with its attributes; return that.
+
+    By the attributes a group is a list, so that they are to be put last.
+    """
+    *others, (_, text) = group_documents(attributes, version).items()
+    for name, data in others:  # of Zarr v2
+        transaction.put_document(join_key(path, name), data)
+    return text
 
 
 def dump_document(document: JSON) -> bytes:

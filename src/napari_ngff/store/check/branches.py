@@ -271,14 +271,11 @@ def label_paths(node: Node, listed: Iterable[str]) -> Iterator[str]:
     known = set(listed)
     parents = {path.partition("/")[0] for path in known if "/" in path}
     for folder in ("", *sorted(parents)):
-        folder_path = (
-            node.location.join_path(folder).path if folder else node.location.path
-        )
-        for name in node.location.source.list_names(folder_path) or ():
+        for name in node.location.join_path(folder or ".").list_groups():
             path = f"{folder}/{name}" if folder else name
             # `parents` are folders between labels and listed images, which are no
             # labels themselves.
-            if path in known or path in parents or name.startswith((".", "zarr.json")):
+            if path in known or path in parents:
                 continue
             child = node.find_child(path)
             if child is not None and is_image(child):

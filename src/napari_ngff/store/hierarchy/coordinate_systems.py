@@ -196,9 +196,7 @@ def scene_paths(node: Node) -> tuple[str, ...]:
     paths = [end.path for link in links for end in (link.input, link.output)]
     # Reading some documents more is the price for names without a path.
     if not any(paths) and scene is not None:
-        names = node.location.source.list_names(node.location.path) or ()
-        folders = [name for name in names if not name.startswith((".", "zarr.json"))]
-        paths = [p for p in folders if node.find_child(p)]
+        paths = [p for p in node.location.list_groups() if node.find_child(p)]
     # Once each, in the order of the links; "" is the scene itself.
     return tuple(dict.fromkeys(path for path in paths if path))
 

@@ -93,6 +93,13 @@ class Location:
         """Return the key of an object directly inside this group."""
         return f"{self.path}/{name}" if self.path else name
 
+    def list_groups(self) -> list[str]:
+        """List the names in this group that may be groups; [] where it cannot be
+        listed.
+        """
+        names = self.source.list_names(self.path) or ()
+        return [n for n in names if not n.startswith(".") and n not in DOCUMENTS]
+
     def join_path(self, path: str) -> Location:
         """Return the location of a relative path, which may have ``..`` up to the root.
 

@@ -235,9 +235,7 @@ class Node:
         # a list was optional.
         if listed is not None and (version or UNSTATED).has_complete_label_list:
             return listed
-        names = self.location.source.list_names(self.location.path) or ()
-        unlisted = [n for n in names if not n.startswith((".", "zarr.json"))]
-        return tuple(dict.fromkeys([*(listed or ()), *unlisted]))
+        return tuple(dict.fromkeys([*(listed or ()), *self.location.list_groups()]))
 
     def series(self) -> tuple[str, ...]:
         """List the paths of the images of a collection, relative to it."""
@@ -407,11 +405,9 @@ def find_images_inside(location: Location) -> tuple[str, ...]:
 
 def _list_folders(location: Location, path: str) -> list[str]:
     """List the names in a group that may be groups."""
-    try:
-        names = location.source.list_names(location.join_path(path or ".").path) or ()
-    except (OMEZarrError, OSError):
-        return []
-    return [n for n in names if not n.startswith(".") and n != "zarr.json"]
+    with suppress(OMEZarrError, OSError):
+        return location.join_path(path or ".").list_groups()
+    return []
 
 
 def _is_part_of(parent: Node, name: str) -> bool:

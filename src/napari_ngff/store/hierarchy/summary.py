@@ -132,8 +132,7 @@ def list_tables(node: Node, path: str = "") -> tuple[str, ...]:
     except NodeNotFoundError:
         return ()
     if listed is None:  # SpatialData lists them nowhere
-        inside = group.location.source.list_names(group.location.path) or ()
-        return tuple(n for n in inside if not n.startswith(".") and n != "zarr.json")
+        return tuple(group.location.list_groups())
     names = listed if isinstance(listed, list) else []
     return tuple(name for name in names if isinstance(name, str) and name)
 
