@@ -157,7 +157,7 @@ def test_no_module_unpickles_or_evaluates():
     # They read what a process of ours wrote, through a pipe; never a file.
     allowed = {
         "store/bounded_call.py: pickle.load",
-        "store/convert/child_process.py: pickle.load",
+        "viewer/services/child_process.py: pickle.load",
     }
     words = ("pickle.load", "pickle.Unpickler", "eval(", "exec(", "allow_pickle=True")
     root = Path(napari_ngff.__file__).parent

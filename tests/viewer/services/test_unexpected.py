@@ -300,7 +300,7 @@ def test_a_journal_that_cannot_be_restored_is_kept(tmp_path, told, monkeypatch):
 
 CONVERTING = (
     "viewer/converting/conversion_task.py",
-    "store/convert/child_process.py",
+    "viewer/services/child_process.py",
 )
 
 

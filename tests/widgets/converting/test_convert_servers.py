@@ -15,8 +15,8 @@ from buckets import bucket_server
 from locked_server import serving_locked
 from mouse import until
 from napari_ngff.plugin import use_workers
-from napari_ngff.store.convert import child_process
 from napari_ngff.store.write import new_hierarchy
+from napari_ngff.viewer.services import child_process
 from napari_ngff.viewer.streaming.streamed_levels import fetcher
 from napari_ngff.widgets.converting.convert_form import show_convert_form
 from napari_ngff.widgets.form_dialog import main_window

@@ -16,7 +16,6 @@ from napari_ngff.errors import (
     error_text,
 )
 from napari_ngff.store.arrays.stored_objects import join_key
-from napari_ngff.store.convert.child_process import run_in_child
 from napari_ngff.store.convert.conversion import (
     ConversionCall,
     ConversionResult,
@@ -30,6 +29,7 @@ from napari_ngff.store.limits import size_text
 from napari_ngff.store.sources.server_logins import server_of
 from napari_ngff.viewer.composing.write_layers import complete_path
 from napari_ngff.viewer.plans.layer_plan import layer_kind, origin_of
+from napari_ngff.viewer.services.child_process import run_in_child
 from napari_ngff.viewer.services.notices import (
     MOST_SHOWN,
     count_noun,

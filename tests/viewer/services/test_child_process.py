@@ -10,7 +10,7 @@ import pytest
 
 import child_works
 from napari_ngff.errors import ChunkError, OMEZarrError
-from napari_ngff.store.convert.child_process import run_in_child
+from napari_ngff.viewer.services.child_process import run_in_child
 
 SUPPORT = Path(child_works.__file__).parent
 
