@@ -6,7 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from napari_ngff.viewer.results.plot_data import DOSES, OBJECTS, WELLS, make_plot
+from napari_ngff.viewer.results.plot_data import (
+    DOSES,
+    HISTOGRAM,
+    KINDS,
+    OBJECTS,
+    WELLS,
+    choose_columns,
+    make_plot,
+)
 
 SERIES = [
     [0, 0.1, 1, 10, 30],
@@ -38,6 +46,20 @@ def test_doses_are_on_a_logarithmic_axis_with_0_at_its_left(kind, doses):
     assert plot.title == f"dose (logarithmic{left})"
     if is_zero.any():
         assert {named["0"]} == {*x[is_zero]}
+
+
+COLUMNS = "area, mean", "voxels, mean", "kind, %", "dose"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("asked", [{}, *({"y": y} for y in COLUMNS)])
+def test_an_axis_shows_another_column_than_the_other_one(kind, asked):
+    choice, _ = choose_columns([*COLUMNS], ["dose", "drug"], {"kind": kind, **asked})
+    assert choice["x"] != choice["y"]
+    first = "number of objects" if kind == HISTOGRAM else asked.get("y", COLUMNS[0])
+    assert choice["y"] == first
+    if kind == HISTOGRAM:
+        assert choice["x"] == COLUMNS[0]
 
 
 @pytest.mark.parametrize("doses", [[0, 1, 2, 4], [5, 5], [-1, 1, 1000], [0, 0], [1, 9]])

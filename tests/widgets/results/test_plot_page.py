@@ -114,7 +114,14 @@ def frame(page, left=None, right=None):
 
 def test_curves_of_a_screen_and_wells_selected_by_dots(viewer, page, tmp_path):
     browser, plate = session_of(viewer).browser, browser_of(viewer).map
-    choose(page, "y", "viability")
+    # What the map is coloured by is drawn first.
+    before, colors = page.plot, browser_of(viewer).tables.column
+    colors.setCurrentText("viability")
+    colors.activated.emit(colors.currentIndex())
+    until(lambda: page.plot is not before)
+    assert [page.boxes[x].currentText() for x in "xy"] == ["dose", "viability"]
+    choose(page, "kind", "Histogram of objects")
+    choose(page, "kind", "Dose response")
     for box in page.boxes.values():
         assert box.currentText() in box.toolTip()
     assert viewer.window._qt_window.width() == 1280

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ KINDS = DOSES, BOXES, WELLS, OBJECTS, HISTOGRAM
 
 MOST_DOTS = 10_000  # of more objects a sample is drawn: in less than 50 ms
 MOST_GROUPS = 400  # as compounds of a plate
+DOSE = re.compile("dose|conc", re.IGNORECASE)  # names of columns with doses
 GREY = (128, 128, 128)  # dots of no group, and boxes
 
 
@@ -76,7 +78,8 @@ def list_rows(
     frame
         A pandas.DataFrame, with the paths of wells as `WELL`.
     numbers, groups
-        Titles of its columns with numbers, and of those that part rows into groups.
+        Titles of its columns with numbers, that of the map first, and of those that
+        part rows into groups.
 
     Raises
     ------
@@ -103,8 +106,17 @@ def list_rows(
         groups = [key for key in found.keys if key in frame]
     frame.attrs["plates"] = count_plates(joined)
     numbers = [x for x in frame if frame[x].dtype.kind in "biuf" and x not in PLACES]
-    numbers.sort(key=lambda x: (x in groups, x.startswith("number of")))
+    colored = joined.table_column
+    first = joined.list_columns()[colored] if colored is not None else ""
+    numbers.sort(
+        key=lambda x: (not is_near(x, first), x in groups, x.startswith("number of"))
+    )
     return frame, numbers, groups
+
+
+def is_near(title: str, other: str) -> bool:
+    """Return whether titles are of one column: "area", "area, mean, % of control"."""
+    return title.partition(", ")[0] == other.partition(", ")[0]
 
 
 def choose_columns(
@@ -125,21 +137,23 @@ def choose_columns(
     kind = asked["kind"]
     # Compounds and doses before texts of objects, whose shares are numbers.
     groups = sorted(groups, key=lambda x: (x in numbers, f"{x}, %" in numbers))
-    doses = sorted(numbers, key=lambda x: (x not in groups, "dose" not in x.lower()))
-    across = {DOSES: doses, BOXES: groups}.get(kind, numbers[1:] + numbers[:1])
+    doses = sorted(
+        numbers,
+        key=lambda x: (x not in groups, not DOSE.search(x), x == numbers[0]),
+    )
+    # y before x, which is another column than it.
     offered = {
         "kind": [*KINDS],
-        "x": across,
         "y": ["number of objects"] if kind == HISTOGRAM else numbers,
+        "x": {DOSES: doses, BOXES: groups}.get(kind, numbers),
         "group": [*groups, ""] if kind == DOSES else ["", *groups],
     }
     choice = dict[str, str]()
     for name, titles in offered.items():
         wanted = asked.get(name)
-        # "area, mean, % of control" is the nearest to "area, mean".
-        stem = str(wanted).partition(", ")[0]
-        near = [title for title in titles if title.partition(", ")[0] == stem]
-        others = [title for title in titles if title not in choice.values()]
+        near = [title for title in titles if is_near(title, str(wanted))]
+        taken = {*choice.values(), asked.get("x"), *(doses[:1] * (name == "y"))}
+        others = [title for title in titles if title not in taken]
         choice[name] = wanted if wanted in titles else [*near, *others, *titles, ""][0]
     if not (choice["x"] and choice["y"]):
         raise ValueError(f"No table has columns for this kind of plot: {kind}.")
