@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import zarr
 from napari.layers import Labels
+from napari.utils.notifications import notification_manager
 from qtpy.QtCore import Qt, QTimer
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import (
@@ -37,7 +38,7 @@ from napari_ngff.widgets.browser.host import browser_of
 from napari_ngff.widgets.dialogs import CANCEL, DISCARD, KEEP, SAVE
 from napari_ngff.widgets.form_dialog import shown_form
 from napari_ngff.widgets.saving.unsaved_question import WRITES, WindowGuard
-from napari_ngff.widgets.status_signs import LEFT_OUT, UnsavedSign
+from napari_ngff.widgets.status_signs import UnsavedSign
 from plates import write_plate
 
 pytestmark = pytest.mark.slow
@@ -240,19 +241,28 @@ def test_labels_are_saved_whatever_becomes_of_the_table(viewer, layer, tmp_path)
     assert not (tmp_path / TABLE).exists()
 
 
-def test_the_sign_stays_while_an_older_table_is_unsaved(viewer, layer):
+@pytest.mark.parametrize("why", ["", "read-only."])
+def test_ctrl_s_saves_an_older_table_and_says_so(viewer, layer, tmp_path, why):
     sign = viewer.window._qt_window.findChild(UnsavedSign)
+    (table,) = list_tables(session_of(viewer).annotations)
+    path = tmp_path / ("saved.csv" if why else TABLE)
+    table.asks_for_file = bool(why)
+    user = Replies(path=path)
     layer.paint((30, 30), 7)
+    assert sign.toolTip() == "Ctrl+S saves:\nnuclei\nnuclei_measured"
     press_save(viewer, layer)
-    until(lambda: not layer.unsaved and not layer.saver.running)
-    pump(50)
-    assert sign.isVisible()
-    assert sign.text() == "Unsaved changes"
-    assert sign.toolTip() == f"{LEFT_OUT}\nnuclei_measured"
-    measure(viewer)
-    until(lambda: sign.toolTip() == "Ctrl+S saves:\nnuclei_measured")
-    press_save(viewer, layer)
+    if why:  # the labels were saved first
+        press_save(viewer, layer)
     until(lambda: not sign.isVisible())
+    assert len(user.asked) == bool(why)
+    saved = pd.read_csv(path)
+    assert len(saved) == len(layer.features)
+    told = [each.message for each in notification_manager.records]
+    assert any(
+        text.startswith("Saved: nuclei_measured.")
+        and text.endswith("It was measured before the latest strokes.")
+        for text in told
+    )
 
 
 @pytest.mark.long
@@ -287,10 +297,6 @@ def test_the_form_saves_an_older_table_with_a_note(viewer, layer, tmp_path):
     measure_labels(viewer)
     form = shown_form(viewer, TITLE)
     assert form.status.value == OUTDATED
-    press_save(viewer, layer)
-    until(lambda: not layer.unsaved)
-    pump(50)
-    assert form.status.value == OUTDATED, "saving measures nothing"
     form.save_table(str(tmp_path / "saved.csv"))
     until(lambda: form.status.value.startswith("Saved in"))
     assert form.status.value.endswith("It was measured before the latest strokes.")
@@ -347,13 +353,12 @@ def test_the_table_of_a_plate_is_older_than_strokes_in_what_was_measured(
     press_save(viewer, layer)
     until(lambda: not layer.unsaved)
     assert (f"{where}: save" in note.text()) == is_older
-    if not is_older:  # Ctrl+S has saved the table, too
-        until(lambda: not is_unsaved(viewer))
-        return
-    assert note.isVisible()
-    user = Replies(DISCARD)
-    assert close_window(viewer)
-    assert f"{where}; to" in user.asked[0][0]
+    # Ctrl+S has saved the table, too.
+    until(lambda: not is_unsaved(viewer))
+    if is_older:
+        assert note.isVisible()
+        told = [each.message for each in notification_manager.records]
+        assert any(f"before the {where}." in text for text in told)
 
 
 @pytest.fixture

@@ -138,9 +138,6 @@ class MissingSign(QPushButton):
 
 TEXT = "Unsaved changes"
 
-LEFT_OUT = "Ctrl+S leaves out, since labels were painted later:"
-"""What the tool tip says of measured tables that are older than strokes."""
-
 MOST_NAMED = 10
 """Layers, and images, that the tool tip lists."""
 
@@ -166,18 +163,14 @@ class UnsavedSign(QLabel):
 
     def showState(self) -> None:
         """Show the sign where anything is unsaved."""
-        savable = self._annotations.list_savable()
-        names, unsaved = [x.name for x in savable], self._annotations.list_unsaved()
-        older = [x.name for x in unsaved if x.layer is None and x not in savable]
+        names = [x.name for x in self._annotations.list_savable()]
         places = self._recovery.waiting_places
-        self.setVisible(bool(names or older or places))
+        self.setVisible(bool(names or places))
         lines = ["Ctrl+S saves:", *_shorten_list(names)] if names else []
-        if older:
-            lines += [LEFT_OUT, *_shorten_list(older)]
         if places:
             lines += ["Restored when you go there:", *_shorten_list(places)]
         where = places[0] if len(places) == 1 else f"{len(places)} other images"
-        self.setText(TEXT if names or older else f"Unsaved edits in {where}")
+        self.setText(TEXT if names else f"Unsaved edits in {where}")
         self.setToolTip("\n".join(lines))
 
 

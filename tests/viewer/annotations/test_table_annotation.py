@@ -222,19 +222,22 @@ def test_cancel_keeps_the_table_unsaved(plate, told):
     assert told[-1] == f"Saved: nuclei_measured.\n{count - 2} images changed."
 
 
-def test_older_tables_are_not_saved_unasked(plate, told):
+def test_older_tables_are_saved_and_their_images_are_named(plate, told):
     tables = browse(plate)
     tables.measure_labels("nuclei", MeasureScope.ALL)
     (table,) = unsaved(tables)
     tables.browser.show_field("A/2", "1")
     labels = tables.browser.layers.viewer.layers["nuclei"]
     labels.paint((1, 1), 55)
-    assert table.state.asks_name
-    assert table not in unsaved(tables)
-    table.save()
+    assert table in unsaved(tables)
+    rows, images = table.table.frame, table.table.list_images()
+    save_all(table.owner)
     assert told[-1].endswith(
         "It was measured before the latest strokes in A2, field 1."
     )
+    assert len(list(plate.rglob("nuclei_measured/table.csv"))) == len(images)
+    tables.choose_table(WRITTEN)
+    assert len(tables.table) == len(rows)
 
 
 def test_a_table_that_a_file_has_is_still_written_into_the_images(plate, tmp_path):

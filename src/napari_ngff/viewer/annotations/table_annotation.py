@@ -211,8 +211,8 @@ class TableAnnotation(Annotation):
 
     @property
     def hint(self) -> str:
-        """Say how the table is kept; "" where Ctrl+S does not save it."""
-        if not self.state.takes_key or not self.unsaved:
+        """Say how the table is kept; "" where it is saved."""
+        if not self.unsaved:
             return ""
         return f"{FILE}: {self._why_file}" if self._why_file else WRITES
 
@@ -230,14 +230,11 @@ class TableAnnotation(Annotation):
         # Unsaved while it is kept, unless its labels were removed by a script.
         layers = self.owner.viewer.layers
         is_there = self._shown is None or self._shown() in layers
-        # Who saves the labels that are others by now may not want the older table.
-        is_older = bool(self.age)
         return AnnotationState(
             is_there and not self.is_over,
             self._running,
             self._done,
-            takes_key=not is_older,
-            asks_name=is_older or self._has_failed,
+            asks_name=self._has_failed,
         )
 
     @property
@@ -263,7 +260,7 @@ class TableAnnotation(Annotation):
             viewer, title = self.owner.viewer, f"Save {self.title}"
             path = Window.current.ask_table_file(viewer, title, self.labels)
             if path:
-                self.write(path, self._report_failure)
+                self.write(path, partial(self._report, older_text(self.age)))
         else:
             self._running, self._has_failed, self._is_stopped = True, False, False
             changed = self.owner.changed
@@ -295,7 +292,7 @@ class TableAnnotation(Annotation):
                     self._begin_save(quiet)
                     return
             self._running, self._has_failed = False, True
-            self._report_failure(error_text(error))
+            self._report("", error_text(error))
             self.owner.note_change()
 
         Window.current.run_work(self._write_images, finish, fail)
@@ -337,9 +334,12 @@ class TableAnnotation(Annotation):
     def cancel(self) -> None:
         self._is_stopped = True
 
-    def _report_failure(self, reason: str | None) -> None:
+    def _report(self, age: str, reason: str | None) -> None:
         if reason is not None:
             show_error(f"Not saved: {shorten_name(self.title)}.\n{reason}")
+        elif age:
+            text = f"Saved: {shorten_name(self.name)}.\n{age.strip()}"
+            Window.current.show_passing(text)
 
     def write(self, path: str, done: Callable[[str | None], Any]) -> None:
         """Write the table in a worker, as CSV, or Parquet by the suffix of the name.
