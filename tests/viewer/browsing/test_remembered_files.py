@@ -136,13 +136,15 @@ def test_a_file_that_is_gone_or_has_changed_is_told(plate, tmp_path):
     path = tmp_path / "doses.csv"
     write_csv(path)
     open_again(plate).load_file(str(path))
-    assert open_again(plate).said == []
+    again = "Read again: doses.csv."
+    assert open_again(plate).said == [again]
     path.write_text("well,dose\nA1,7\n")
     os.utime(path, (1e9, 1e9))
     changed = open_again(plate)
-    assert changed.said == ["doses.csv has changed since it was read the last time."]
+    since = "doses.csv has changed since it was read the last time."
+    assert changed.said == [f"{again} {since}"]
     assert tables_by_title(changed)["doses.csv"]["dose"].tolist() == [7]
-    assert open_again(plate).said == [], "it is told once"
+    assert open_again(plate).said == [again], "a change is told once"
     moved = path.rename(tmp_path / "moved.csv")
     gone = open_again(plate)
     (said,) = gone.said
@@ -168,7 +170,7 @@ def test_a_file_takes_the_place_of_another_one_of_its_name(plate, tmp_path):
         tables.load_file(str(path))
     paths[0].unlink()
     again = open_again(plate)
-    assert again.said == []
+    assert again.said == ["Read again: doses.csv."]
     assert tables_by_title(again)["doses.csv"]["dose"].tolist() == [1]
     again.forget_file("doses.csv")
     assert open_again(plate).joined.tables == {}
@@ -236,10 +238,29 @@ def test_a_file_is_saved_into_the_plate(plate, tmp_path, name):
     has_objects = name == "screen.db"
     offers = [] if has_objects else [TableOffer(TableOrigin.PLATE, table)]
     assert list(again.joined.tables) == offers
-    assert bool(again.said) == has_objects
+    assert again.said[0].startswith("Not" if has_objects else f"Read again: {table}.")
     again.choose_table(TableOffer(TableOrigin.PLATE, table))
     assert_same({table: again.table.to_frame()}, {table: rows.replace("", np.nan)})
     assert again.table.region == ("Nuclei" if has_objects else "")
+
+
+@pytest.mark.parametrize("name", ["doses.csv", "others.csv"])
+def test_columns_stay_where_they_are_when_their_table_is_saved(plate, tmp_path, name):
+    tables = open_again(plate)
+    for title in ("doses.csv", "others.csv"):
+        write_csv(tmp_path / title)
+        tables.load_file(str(tmp_path / title))
+    tables.choose_table(next(x for x in tables.joined.offers if x.name == name))
+    before = [(x.name, x.offer.name) for x in tables.joined.list_columns()]
+    tables.save_in_plate()
+    saved = name.removesuffix(".csv")
+    after = [(x.name, x.offer.name) for x in tables.joined.list_columns()]
+    assert after == [(x, saved if of == name else of) for x, of in before]
+    # Wells have the names that the plate gives them, in files as in the plate.
+    tables.save_table(str(tmp_path / "saved.csv"))
+    found = [tmp_path / "saved.csv", plate / "tables" / saved / "table.csv"]
+    wells = [pd.read_csv(path)["well"].tolist() for path in found]
+    assert wells == [["A1", "A2", "B1", "B1"]] * 2
 
 
 def test_ngio_pandas_and_anndata_read_conditions(plate, tmp_path):

@@ -39,6 +39,7 @@ from napari_ngff.viewer.browsing.table_offers import (
     TableOffer,
     TableOrigin,
     TableRead,
+    describe_reads,
     find_offers,
     list_files,
     note_of,
@@ -170,7 +171,7 @@ class PlateTables:
         def take(found: Sequence[tuple[TableOffer, TableRead]]) -> None:
             for offer, read in found:
                 self.joined = self.joined.with_read(offer, read)
-            self._say(" ".join(x.note for _, x in found if x.note) or self.message)
+            self._say(describe_reads(found) or self.message)
             self._show(self.joined)
 
         node, plate = self.browser.node, self.browser.map
@@ -388,10 +389,8 @@ class PlateTables:
         offer, table, node = self.joined.chosen, self.table, self.browser.node
         if offer is None or table is None:
             return
-        kept = next(
-            (each for each in list_tables(self._annotations) if each.table is table),
-            None,
-        )
+        unsaved = (x for x in list_tables(self._annotations) if x.table is table)
+        kept = next(unsaved, None)
         if kept is not None or not offer.path:
             (kept or self._keep_measured(offer, table)).save()
             return
@@ -400,7 +399,10 @@ class PlateTables:
 
         def take(written: str) -> str:
             new = TableOffer(TableOrigin.PLATE, written)
-            self.joined = self.joined.with_read(new, TableRead((table,)))
+            # In its place, where people find its columns again.
+            tables = {x: y for x, y in self.joined.tables.items() if x != new}
+            tables = {new if x == offer else x: y for x, y in tables.items()}
+            self.joined = replace(self.joined, tables=tables).with_offers([new])
             self._choose(new)
             if [x.path for x in self.joined.offers].count(offer.path) == 1:
                 self.forget_file(offer.name)

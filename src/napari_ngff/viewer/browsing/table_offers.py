@@ -34,7 +34,7 @@ from napari_ngff.plate.tables.table import (
 )
 from napari_ngff.store.hierarchy.summary import list_tables
 from napari_ngff.viewer.services import settings
-from napari_ngff.viewer.services.notices import notice_text, shorten_name
+from napari_ngff.viewer.services.notices import join_names, notice_text, shorten_name
 from napari_ngff.viewer.services.window import attempt_work
 
 if TYPE_CHECKING:
@@ -231,6 +231,13 @@ def read_wanted(node: Node, plate: PlateMap) -> list[tuple[TableOffer, TableRead
         for x, y in zip(offers, reads, strict=True)
         if x.path or not isinstance(y, str)
     ]
+
+
+def describe_reads(found: Sequence[tuple[TableOffer, TableRead]]) -> str:
+    """Name the tables that `read_wanted` has read, and say what it tells of them."""
+    titles = [offer.title for offer, read in found if read.tables]
+    again = f"Read again: {join_names(titles)}." if titles else ""
+    return " ".join(filter(None, (again, *(read.note for _, read in found))))
 
 
 def note_of(node: Node) -> str:
