@@ -164,8 +164,9 @@ def test_plates_of_a_folder_are_listed_and_the_first_is_seen(viewer, files, tmp_
 
 
 def look(viewer):
-    """Give what is seen: layers, view, filter and field."""
-    names = {layer.name for layer in viewer.layers if layer.visible}
+    """Give what is seen: layers, those that are selected, view, filter and field."""
+    shown = [layer for layer in viewer.layers if layer.visible]
+    names = {(layer.name, layer in viewer.layers.selection) for layer in shown}
     view = np.round([camera(viewer).zoom, *camera(viewer).center[-2:]], 2)
     filter_line = browser_of(viewer).controls.filter.text()
     return names, view.tolist(), filter_line, session_of(viewer).browser.position
@@ -214,6 +215,9 @@ def test_a_plate_comes_back_as_it_was_left(viewer, files, tmp_path):
             until(lambda: shown_name(viewer) == "a.zarr")
             settle(viewer)
         assert look(viewer) == before
+        notices = viewer.window._qt_window.findChildren(NapariQtNotification)
+        told = [x.message.text() for x in notices if x.isVisible()]
+        assert not [text for text in told if "Plates: a.zarr" in text]
         assert classes.unsaved
         assert classes in session_of(viewer).annotations.list_savable()
         assert session_of(viewer).open_tables() is tables

@@ -41,13 +41,19 @@ def notify_in_window(text: str, *, is_warning: bool = True) -> None:
         show_notification(text, is_warning=is_warning)
 
 
+def find_notices(viewer: Any, text: str) -> list[Any]:
+    """Find the notifications in a window that have a text."""
+    window = qt_window_of(viewer)
+    found: list[Any] = [] if window is None else window.findChildren(QDialog)
+    shown = [each for each in found if hasattr(each, "DISMISS_AFTER")]
+    return [each for each in shown if each.message.text() == text]
+
+
 def keep_notice(viewer: Any, text: str) -> None:
     """Let a notification stay that would fade after some seconds."""
-    window = qt_window_of(viewer)
-    for notice in [] if window is None else window.findChildren(QDialog):
-        if hasattr(notice, "DISMISS_AFTER") and notice.message.text() == text:
-            notice.DISMISS_AFTER = 0
-            notice.timer_stop()
+    for notice in find_notices(viewer, text):
+        notice.DISMISS_AFTER = 0
+        notice.timer_stop()
 
 
 class LaterNotice(EventWatcher):

@@ -29,6 +29,7 @@ from napari_ngff.widgets.display_menu import follow_settings
 from napari_ngff.widgets.docking import find_annotated
 from napari_ngff.widgets.form_dialog import is_window_open
 from napari_ngff.widgets.notifications import (
+    find_notices,
     is_event_loop_running,
     keep_notice,
     show_notice,
@@ -117,6 +118,11 @@ class QtWindow(Window):
     def show_offer(self, viewer: ViewerModel, offer: Notification) -> None:
         super().show_offer(viewer, offer)
         keep_notice(viewer, str(offer.message))
+
+    @override
+    def close_offer(self, viewer: ViewerModel, text: str) -> None:
+        for notice in find_notices(viewer, text):
+            notice.close()
 
     @override
     def show_problems(

@@ -31,6 +31,12 @@ class Offer(Notification):  # type: ignore[misc]
         return PLUGIN
 
 
+def offer_text(address: str) -> str:
+    """Tell that a plate is hidden."""
+    name = shorten_name(last_part(address))
+    return f"Still in Plates: {name}\nChoose it there to see it as it was left."
+
+
 class PlateList:
     """What was opened in a viewer, or listed; collections and folders, too.
 
@@ -77,6 +83,7 @@ class PlateList:
             Whether layers of the node come now, in place of those that are there.
         """
         older, address = self.shown, str(node)
+        Window.current.close_offer(self._annotations.viewer, offer_text(address))
         is_new, known = address not in self.browsers, self.browsers.get(address)
         self.shown = browser = known or Browser(self._annotations, node)
         self.browsers[address] = browser
@@ -120,12 +127,9 @@ class PlateList:
 
     def _offer_close(self, address: str) -> None:
         """Offer to close what is hidden now; else it stays in the list."""
-        name = shorten_name(last_part(address))
-        text = f"Still in Plates: {name}\nChoose it there to see it as it was left."
         actions = (("Close instead", lambda _: self.close(address)),)
-        Window.current.show_offer(
-            self._annotations.viewer, Offer(text, "info", actions)
-        )
+        offer = Offer(offer_text(address), "info", actions)
+        Window.current.show_offer(self._annotations.viewer, offer)
 
     def close(self, address: str) -> None:
         """List what is hidden no longer, and remove all but what the user drew.

@@ -93,6 +93,7 @@ class ShownLayers:
         self._followed: weakref.WeakSet[LayerSaver] = weakref.WeakSet()
         # What is seen again when this plate is shown instead of another one.
         self._put_away: weakref.WeakSet[Layer] = weakref.WeakSet()
+        self._selected: weakref.WeakSet[Layer] = weakref.WeakSet()
         self._camera: CameraView | None = None
         self.are_away = False
 
@@ -101,6 +102,8 @@ class ShownLayers:
         if layers is None:
             layers, images = self.viewer.layers, self.image_layers()
             self._put_away.clear()
+            self._selected.clear()
+            self._selected.update(self.viewer.layers.selection)
             self._camera = (
                 CameraView.note_view(self.viewer, images[0]) if images else None
             )
@@ -113,6 +116,7 @@ class ShownLayers:
         """Show what was put away, as it was in view."""
         for layer in self.viewer.layers:
             layer.visible |= layer in self._put_away
+        self.viewer.layers.selection = self._selected & {*self.viewer.layers}
         self.follow_layers()
         images = self.image_layers()
         if self._camera and images:

@@ -213,6 +213,9 @@ class Window:
         """Show a notification that stays until the user closes it."""
         notification_manager.dispatch(offer)
 
+    def close_offer(self, viewer: ViewerModel, text: str) -> None:
+        """Close a notification, by its text, that was answered elsewhere."""
+
     def show_problems(
         self, viewer: Any, path: str, problems: tuple[Problem, ...]
     ) -> None:
