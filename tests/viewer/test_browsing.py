@@ -1025,6 +1025,25 @@ def test_the_status_names_the_next_field_whatever_is_selected(root, viewer):
     assert viewer.status == "Ready"
 
 
+@pytest.mark.parametrize("step", [1, -1])
+@pytest.mark.parametrize("was_in", [None, "C/2"])
+def test_steps_begin_at_the_first_well_of_an_overview(root, viewer, step, was_in):
+    browser = browse(viewer, root)
+    if was_in is not None:
+        browser.show_field(was_in)
+    browser.show_mosaic()
+    browser.step_field(step)
+    assert browser.position.well == "A/1"
+    browser.show_mosaic(["A/2", "C/1"])
+    browser.step_field(step)
+    assert browser.position.well == "A/2"
+    # Where the view was moved, it is the well in the middle.
+    browser.show_mosaic()
+    browser.zoom_to("C/1")
+    browser.step_field(step)
+    assert browser.position.well == "C/1"
+
+
 def test_what_is_pinned_is_not_taken_for_what_was_opened(root, viewer, monkeypatch):
     monkeypatch.setattr(reader, "current_viewer", lambda: viewer)
     session = session_of(viewer)
@@ -1053,8 +1072,9 @@ def test_where_the_cursor_is_stands_on_the_canvas_and_in_the_status(root, viewer
     overlay = viewer.canvas.overlays.text
     assert overlay.visible
     assert overlay.text == "A1 - field 3"
-    viewer.status = "something"
-    assert viewer.status == "A1 - field 3  something"
+    for is_over, title in ((True, "A1 - field 3  "), (False, "")):
+        viewer.mouse_over_canvas, viewer.status = is_over, "something"
+        assert viewer.status == f"{title}something"
     browser.show_field("C/1")
     assert overlay.text == "C1 - field 0"
     browser.close()

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
     from napari.layers import Layer
 
+    from napari_ngff.plate.plate_layout import MapWell
     from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.annotations.annotations import Annotations
     from napari_ngff.viewer.layers.layer_groups import LayerGroup
@@ -113,7 +114,6 @@ class Browser(BrowsedNode):
             self.layers, self.state, self.resolver, pinned, self.layers_changed.emit
         )
         self._saved_labels = ""  # name of the labels that were saved last
-        self._was_chosen = False
         self._clicked_well: str | None = None
         self.clicked.connect(self._note_click)
         self.layers.viewer.layers.events.inserted.connect(self._on_inserted)
@@ -219,7 +219,7 @@ class Browser(BrowsedNode):
 
         Layers that show another image get the data of this one.
         """
-        self._was_chosen, self._clicked_well = True, None
+        self._clicked_well = None
         position = Position(well, field or "")
         self._show_fields(ShownFields(position=position, moves=(FieldEntry(),)))
 
@@ -264,8 +264,8 @@ class Browser(BrowsedNode):
         """Go to the next readable well in a direction, to the field with the same name.
 
         In a mosaic the view moves from the well in its middle, or from one that was
-        clicked since the last step, to the next; at first, while nobody has chosen a
-        well or moved the view, to the first well.
+        clicked since the last step, to the next; while all wells are in view, and none
+        was clicked, to the first well.
         """
         start = self.state.start
         if start is not None:
@@ -273,28 +273,32 @@ class Browser(BrowsedNode):
             if not self.is_at_border(start.named_position, rows, columns):
                 self._show_fields(start.add_move(WellStep(rows, columns)))
             return
-        path = self._clicked_well or self.layers.find_middle_well()
-        well = self.well_at(path) if path is not None else None
-        target = (
-            self.map.find_neighbour(well, rows, columns) if well is not None else None
-        )
-        if not self._was_chosen and is_fitted(self.layers.viewer):
-            shown = [each for each in self.map.wells if each.path in self.shown_wells]
-            target = min(shown, key=lambda each: (each.row, each.column), default=None)
+        target, is_first = self._find_start()
+        if target is not None and not is_first:
+            target = self.map.find_neighbour(target, rows, columns)
         if target is not None:
             self.zoom_to(target.path)
             self.approached.emit(target.path)
 
     def step_field(self, step: int) -> None:
-        """Go to the next field (1) or the one before (-1), also in the next well."""
+        """Go to the next field (1) or the one before (-1), also in the next well.
+
+        From a mosaic to the well from which `step_well` begins.
+        """
         if not self._step_on(FieldStep(step)):
-            path = (
-                self.shown_wells[0]
-                if len(self.shown_wells) == 1
-                else self.layers.find_middle_well()
-            )
-            if path is not None or not self.map.wells:
-                self.show_field(path)
+            well, _ = self._find_start()
+            if well is not None or not self.map.wells:
+                self.show_field(None if well is None else well.path)
+
+    def _find_start(self) -> tuple[MapWell | None, bool]:
+        """Find the well where steps in a mosaic begin, and if it is only the first."""
+        path = self._clicked_well
+        if path is None and not is_fitted(self.layers.viewer):
+            path = self.layers.find_middle_well()
+        if path is not None:
+            return self.well_at(path), False
+        shown = {*self.shown_wells}
+        return next((x for x in self.map.wells if x.path in shown), None), True
 
     def choose_acquisitions(self, ids: Sequence[int]) -> None:
         """Show the fields of one acquisition, or of several as layers of their own."""
@@ -316,7 +320,7 @@ class Browser(BrowsedNode):
 
     def zoom_to(self, well: str) -> None:
         """Bring a well in view, in the overview of the plate."""
-        self._was_chosen, self._clicked_well = True, None
+        self._clicked_well = None
         # A camera move alone reads nothing, so wells on screen need no new overview.
         if self.position is None and well in self.shown_wells:
             # One that did not come is read again: its server may answer now.
@@ -549,7 +553,6 @@ class Browser(BrowsedNode):
 
     def _note_click(self, position: Position) -> None:
         self._clicked_well = position.well
-        self._was_chosen = True
 
     def _on_labels_saved(self, address: str, name: str, is_of_others: bool) -> None:
         root = str(self.node)

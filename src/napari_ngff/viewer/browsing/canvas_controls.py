@@ -373,7 +373,9 @@ class NavigationKeys:
 
     def _on_status(self, event: Any = None) -> None:
         viewer, browser = self._browser.layers.viewer, self._browser
-        title, active = self._shown, viewer.layers.selection.active
+        # The caption names the last field under the cursor, also when that has left.
+        title = self._shown if viewer.mouse_over_canvas else self._title
+        active = viewer.layers.selection.active
         if active is not None:
             # The value is that of the layer, whose image may be another than that of
             # the caption. Strokes go into the image of the labels.
