@@ -48,6 +48,17 @@ def test_doses_are_on_a_logarithmic_axis_with_0_at_its_left(kind, doses):
         assert {named["0"]} == {*x[is_zero]}
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_curves_are_counted_in_words(count):
+    doses = np.tile([0, 0.01, 0.1, 1.0, 10, 100], 2 * count)
+    names = np.repeat(["a", "b"][:count], 12)
+    area = 100 - 80 * doses / (doses + 1)
+    rows = {"well": "A/1", "dose": doses, "area": area, "drug": names}
+    asked = {"kind": DOSES, "x": "dose", "y": "area", "group": "drug"}
+    plot = make_plot((pd.DataFrame(rows), ["area", "dose"], ["dose", "drug"]), asked)
+    assert f" {count} curve{'s' * (count > 1)};" in plot.note
+
+
 COLUMNS = "area, mean", "voxels, mean", "kind, %", "dose"
 
 

@@ -19,6 +19,7 @@ from napari_ngff.viewer.results.well_table import (
     list_plates,
     make_results,
 )
+from napari_ngff.viewer.services.notices import count_noun
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -250,7 +251,8 @@ def _fit_doses(plot: Plot) -> Plot:
             ends = np.log10(rows["x"][rows["x"] > 0].to_numpy())
             line = np.linspace(ends.min(), ends.max(), 100)
             lines.append((line, compute_responses(fit.parameters, line), color))
-    note = f"{plot.note} {len(lines):,} curves; EC50 with its 95 % confidence interval."
+    count = count_noun(len(lines), "curve")
+    note = f"{plot.note} {count}; EC50 with its 95 % confidence interval."
     return replace(plot, legend=legend, lines=lines, note=note)
 
 

@@ -170,8 +170,6 @@ class GalleryPage(ResultsPage):
         self.model = GalleryModel(self.gallery, self)
         self.column = choice_box(self, "Sort by", "Sort crops by a column")
         self.name = choice_box(self, "Class", "Show the objects of one class")
-        for box in (self.column, self.name):
-            box.setMinimumContentsLength(12)
         self.down = QCheckBox("Descending", self)
         self.outline = QCheckBox("Outline", self)
         self.outline.setChecked(True)
