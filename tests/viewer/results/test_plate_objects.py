@@ -13,6 +13,7 @@ from napari_ngff.labels.object_classes import ClassChanges, ObjectClasses
 from napari_ngff.labels.places.listed_labels import delete_labels, rename_labels
 from napari_ngff.viewer.annotations.object_class_annotation import begin_aside
 from napari_ngff.viewer.annotations.object_class_table import write_classes
+from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.reader import show_listed
 from napari_ngff.viewer.results.plate_objects import PlateObjects
 from napari_ngff.viewer.session import session_of
@@ -43,6 +44,32 @@ def plate(tmp_path):
     columns = ["well", "field", "label", "area"]
     pd.DataFrame(rows, columns=columns).to_csv(tmp_path / "objects.csv", index=False)
     return root
+
+
+def test_an_object_whose_labels_are_gone_is_wanted_no_more(plate):
+    viewer = ViewerModel()
+    browser = session_of(viewer).browse(open_node(str(plate)))
+    tables = session_of(viewer).open_tables()
+    tables.find_tables()
+    tables.load_file(str(plate.parent / "objects.csv"))
+    listed = session_of(viewer).plates.listed
+    objects = PlateObjects(tables, lambda: True, listed, show_listed)
+    image = open_node(str(plate / "A/2/1"))
+    rename(image)
+    objects.go(objects.table.frame.iloc[15])
+    assert browser.position == Position("A/2", "1", 0)
+    assert tables.note == "A2 - field 1 has no labels 'nuclei' any more."
+    browser.show_field("A/1", "0")
+    # Labels of that name that are made later are not what was meant.
+    rename_labels(image, image.child("labels/cells"), "nuclei")
+    browser.forget_image("A/2/1")
+    selected = viewer.layers.selection.active
+    browser.show_field("A/2", "1")
+    assert viewer.layers.selection.active is selected
+    # One that is there is found.
+    objects.go(objects.table.frame.iloc[16])
+    assert viewer.layers.selection.active is viewer.layers["nuclei"]
+    assert "no labels" not in tables.note
 
 
 @pytest.mark.default_cases(

@@ -14,10 +14,22 @@ from napari.components import ViewerModel
 from napari_ngff import open_node
 from napari_ngff.plate.results.well_results import PERCENT, Z_SCORE
 from napari_ngff.viewer.browsing.joined_tables import TableColumn
-from napari_ngff.viewer.browsing.table_offers import TableOffer, TableOrigin
-from napari_ngff.viewer.results.well_table import ResultTable
+from napari_ngff.viewer.browsing.table_offers import (
+    TableOffer,
+    TableOrigin,
+    note_of,
+)
+from napari_ngff.viewer.results import well_table
+from napari_ngff.viewer.results.well_table import (
+    CONTROLS,
+    ResultChoice,
+    ResultTable,
+    note_controls,
+    recall_controls,
+)
+from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.session import session_of
-from plates import write_group
+from plates import write_group, write_plate
 
 ROWS, COLUMNS = "ABCDEFGHIJKLMNOP", range(1, 25)
 WELLS = [f"{row}/{column}" for row in ROWS for column in COLUMNS]
@@ -296,6 +308,22 @@ def test_values_are_compared_to_controls_of_all_wells(tables, truth, text):
     again.show(tables)
     assert again.choice.controls == results.choice.controls
     again.choose(controls=(None, None))
+
+
+@pytest.mark.parametrize("noted", [None, 7, {"a": 1}, "of the plate"])
+def test_controls_of_the_plates_that_were_used_last_are_remembered(
+    noted, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(well_table, "MOST_NOTED", 2)
+    places = [write_plate(tmp_path / name, grid=(1, 1)) for name in "abcd"]
+    nodes = [open_node(str(place)) for place in places]
+    damaged = {note_of(nodes[0]): 7} if noted == "of the plate" else noted
+    settings.change_note(CONTROLS, lambda _: damaged)
+    assert recall_controls(nodes[0]) == ResultChoice()
+    for number, node in enumerate(nodes):
+        note_controls(node, (("drug", str(number)), None))
+    found = [recall_controls(node).controls for node in nodes]
+    assert found == [(None, None), *(((("drug", x)), None) for x in "123")]
 
 
 def read_anndata(path):

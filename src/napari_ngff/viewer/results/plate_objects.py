@@ -222,6 +222,15 @@ class PlateObjects:
             for layer, at in self.tables.list_labels()
         }
         layer, viewer = shown.get(place), self.browser.layers.viewer
+        if layer is None and place is not None:
+            at, (well, field, labels) = Position(*place[:2]), place
+            now = self.browser.position
+            is_there = now is not None and (now.well, now.field) == (well, field)
+            if is_there or self.browser.state.wanted is None:
+                self._wanted = None  # its labels are gone, or the user is elsewhere
+            if is_there:
+                name = self.browser.name_field(at)
+                self.tables.end_task(f"{name} has no labels '{labels}' any more.")
         if layer is None:
             return
         self._wanted, viewer.layers.selection.active = None, layer

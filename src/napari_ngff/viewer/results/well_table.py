@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.plate.plate_layout import PLATE
@@ -18,15 +19,17 @@ from napari_ngff.plate.results.well_results import (
 )
 from napari_ngff.plate.tables.files import write_frame
 from napari_ngff.plate.tables.table import CATEGORY, FIELD, LABEL, WELL
+from napari_ngff.viewer.browsing.table_offers import note_of
 from napari_ngff.viewer.services import settings
 from napari_ngff.viewer.services.latest_task import LatestTask
 from napari_ngff.viewer.services.notices import count_noun, join_names
-from napari_ngff.viewer.services.window import Signal
+from napari_ngff.viewer.services.window import Signal, Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from napari_ngff.plate.tables.table import WellTable
+    from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.browsing.joined_tables import JoinedTables, TableColumn
     from napari_ngff.viewer.browsing.listed_tables import ListedTables
     from napari_ngff.viewer.browsing.plate_tables import PlateTables
@@ -39,6 +42,9 @@ MOST_SHOWN = 3
 
 CONTROLS = "controls-of-plates"
 """Name of the note in the user's data with the controls of each plate."""
+
+MOST_NOTED = 500
+"""Plates whose controls are remembered."""
 
 NO_OBJECTS = "Choose a table of objects with their fields: measure labels, or load one."
 
@@ -255,6 +261,27 @@ def join_objects(joined: JoinedTables) -> Any:
     return join_conditions(find_objects(joined), found)
 
 
+def recall_controls(node: Node) -> ResultChoice:
+    """Choose the controls that were chosen for a plate the last time."""
+    try:
+        known = settings.read_note(CONTROLS)[note_of(node)]
+        first, second = (x and (str(x[0]), str(x[1])) for x in known)
+    except (TypeError, LookupError, ValueError):  # none, or it is damaged
+        return ResultChoice()
+    return ResultChoice(controls=(first, second))
+
+
+def note_controls(node: Node, controls: Any) -> None:
+    """Remember the controls of a plate, and those of others that were chosen last."""
+
+    def edit(noted: Any) -> Any:
+        known = noted if isinstance(noted, dict) else {}
+        known = {x: y for x, y in known.items() if x != note_of(node)}
+        return {**dict([*known.items()][-MOST_NOTED:]), note_of(node): controls}
+
+    settings.change_note(CONTROLS, edit)
+
+
 class ResultTable:
     """The results of a plate, as a person asks for them; the latest counts.
 
@@ -275,6 +302,8 @@ class ResultTable:
         self.choice, self.shown, self.note = ResultChoice(), WellResults(), ""
         self._tables: PlateTables | None = None
         self._listed: ListedTables | None = None
+        self._node: Any = None
+        self._asked = dict[str, Any]()
         self._task, self._saving = LatestTask(is_alive), LatestTask(is_alive)
 
     def show(self, tables: PlateTables, listed: ListedTables | None = None) -> None:
@@ -287,22 +316,25 @@ class ResultTable:
         """
         is_other = tables is not self._tables
         if is_other and not (listed and listed.is_on and self._tables):
-            known = (settings.read_note(CONTROLS) or {}).get(str(tables.browser.node))
-            first, second = (x and (x[0], x[1]) for x in known or (None, None))
-            self.choice = ResultChoice(controls=(first, second))
+            self._asked, self._node = {}, tables.browser.node
         self._tables, self._listed = tables, listed
-        joined, choice = tables.joined, self.choice
-        self._join = listed.joiner(tables) if listed else lambda: joined
-        tables.result_choice, join = choice, self._join
-        self._task.start(lambda _: make_results(join(), choice), self._take, self._say)
+        joined, asked, node = tables.joined, self._asked, self._node
+        self._join = join = listed.joiner(tables) if listed else lambda: joined
+
+        def make(_: Any) -> WellResults:
+            tables.result_choice = replace(recall_controls(node), **asked)
+            return make_results(join(), tables.result_choice)
+
+        self._task.start(make, self._take, self._say)
 
     def choose(self, **changes: Any) -> None:
         """Ask for something else; see `ResultChoice`."""
-        self.choice = replace(self.choice, **changes)
         if self._tables is not None:
+            self._asked = {**self._asked, **changes}
             if "controls" in changes:
-                noted = {str(self._tables.browser.node): self.choice.controls}
-                settings.change_note(CONTROLS, lambda known: {**(known or {}), **noted})
+                node, controls = self._tables.browser.node, changes["controls"]
+                note = partial(note_controls, node, controls)
+                Window.current.run_work(note, lambda _: None)
             self.show(self._tables, self._listed)
 
     def save(self, path: str, *, of_objects: bool) -> None:
@@ -320,7 +352,8 @@ class ResultTable:
         self._saving.start(lambda _: write(), tell, tell)
 
     def _take(self, found: WellResults) -> None:
-        self.shown = found
+        assert self._tables is not None
+        self.choice, self.shown = self._tables.result_choice, found
         self._say(found.note)
 
     def _say(self, text: str) -> None:
