@@ -72,6 +72,12 @@ def sum_up_rows(columns: Sequence[ResultColumn], wells: Sequence[Any]) -> Any:
     import pandas as pd
 
     parts, shares = list[Any](), dict[str, Any]()
+    index = pd.Index(wells, name=WELL)
+
+    def align(found: Any) -> Any:
+        """Bring all columns into the order of the result at once."""
+        return found.set_axis(found.index.astype(index.dtype)).reindex(index)
+
     together: dict[Any, dict[str, str]] = {}
     for column in columns:
         if column.way != CATEGORY:
@@ -79,16 +85,16 @@ def sum_up_rows(columns: Sequence[ResultColumn], wells: Sequence[Any]) -> Any:
             key = column.rows, column.way, column.name == LABEL
             together.setdefault(key, {})[column.title] = column.name
             continue
-        texts = column.rows.count_texts(column.name)
+        texts = align(column.rows.count_texts(column.name))
         parts.append(texts["text"].astype(object).rename(column.title))
         if column.rows.place_columns or not column.rows.has_lone_rows:
             shares[name_share(column.title)] = 100 * texts["share"]
     for (rows, way, _), names in together.items():
-        found = rows.combine_rows([*dict.fromkeys(names.values())], way)
+        found = align(rows.combine_rows([*dict.fromkeys(names.values())], way))
         parts += [found[name].rename(title) for title, name in names.items()]
     values = {each.name: each for each in parts}
     values = {column.title: values[column.title] for column in columns}
-    return pd.DataFrame({**values, **shares}, index=pd.Index(wells, name=WELL))
+    return pd.DataFrame({**values, **shares}, index=index)
 
 
 def name_share(title: str) -> str:

@@ -171,9 +171,8 @@ class WellTable:
 
     def to_frame(self) -> Any:
         """Return the rows as other programs get them, with wells as "B03"."""
-        frame = self.frame
-        wells = frame[WELL].map(lambda path: self.names.get(path, path))
-        frame = frame.assign(**{WELL: wells})
+        wells = self.frame[WELL].map(lambda path: self.names.get(path, path))
+        frame = self.frame.assign(**{WELL: wells})
         return frame if (frame[WELL] != "").any() else frame.drop(columns=WELL)
 
     def describe_fields(self) -> str:
@@ -287,9 +286,10 @@ class WellTable:
 
         frame, wells = self.frame, self.frame[WELL]
         if columns == [LABEL]:
-            places = [name for name in (WELL, FIELD) if name in frame.columns]
+            places = [WELL] + [FIELD] * (FIELD in frame)
+            images = frame.groupby(places, observed=True)
             # At several time points an object has several rows.
-            found = frame.groupby(places, observed=True)[LABEL].nunique().astype(float)
+            found = 1.0 * (images.size() if how == "count" else images[LABEL].nunique())
             none = pd.Series(0, [place[0] for place in self.without], float)
             values = pd.concat([found.droplevel(places[1:]), none]).to_frame(LABEL)
             wells = values.index
@@ -297,14 +297,14 @@ class WellTable:
             texts, text = frame[columns].apply(text_categories), how.removeprefix(SHARE)
             values = (100.0 * (texts == text)).where(texts.notna())
             how = "mean"
-        elif how == "count":
-            values = frame[columns]
         else:
+            values = frame[columns]
             texts = [column for column in columns if not self.is_numeric(column)]
-            if texts:
+            if texts and how != "count":
                 raise ValueError(f"{texts[0]!r} is text: choose 'count'.")
             # Sums of a narrow type may not fit into it, and booleans have none.
-            values = frame[columns].astype(float)
+            if how != "count" and (values.dtypes != np.float64).any():
+                values = values.astype(float)
         groups = values.groupby(wells, observed=True)
         # `min_count`: the sum of nothing but missing values is missing, not 0.
         return groups.sum(min_count=1) if how == "sum" else groups.agg(how)
