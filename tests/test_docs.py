@@ -141,11 +141,12 @@ def test_every_picture_is_shown_and_small() -> None:
     shown = {
         ((ROOT / page).parent / target).resolve()
         for page, text in PAGES.items()
-        for target in re.findall(r"\]\(([^)]+\.png)\)", text)
+        for target in re.findall(r"\]\(([^)]+\.(?:png|webp))\)", text)
     }
-    pictures = set((ROOT / "docs/images").rglob("*.png"))
+    limits = {".png": 300_000, ".webp": 1_000_000}
+    pictures = {p for p in (ROOT / "docs/images").rglob("*") if p.suffix in limits}
     assert pictures == shown
-    assert all(picture.stat().st_size <= 300_000 for picture in pictures)
+    assert all(p.stat().st_size <= limits[p.suffix] for p in pictures)
 
 
 def programs() -> list[object]:

@@ -2,7 +2,7 @@
 """Draw the pictures of the documentation: python docs/images/make.py [NAME...].
 
 All of them show generated samples in a window of fixed size; where there is no DISPLAY
-an X server without a screen (Xvfb) is started.
+an X server without a screen (Xvfb) is started. The films are made by `films`.
 """
 
 from __future__ import annotations
@@ -684,6 +684,13 @@ def draw_page(folder: Path, name: str) -> None:
     write(picture.resize(size, Image.Resampling.LANCZOS), name)
 
 
+def films(folder: Path) -> None:
+    """Record the films."""
+    import films as recorded
+
+    recorded.record(folder)
+
+
 def volume(folder: Path) -> None:
     """Draw a part of a stack in 3D."""
     from napari_ngff.viewer.samples import write_stack
@@ -725,6 +732,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "gallery": gallery,
     "volume": volume,
     "tutorials": tutorials,
+    "films": films,
     "tables": tables,
     "regions": regions,
 }
