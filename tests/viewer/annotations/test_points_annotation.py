@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -193,6 +194,24 @@ def test_points_that_are_moved_with_their_layer_are_saved_there(
     save(viewer)
     again = opened(path, monkeypatch).layers["spots"]
     np.testing.assert_allclose(world(again), world(layer))
+
+
+def test_points_of_a_layer_that_is_removed_at_once_are_kept(user, path, monkeypatch):
+    waiting = []
+    viewer = opened(path, monkeypatch)
+    monkeypatch.setattr(
+        type(Window.current), "run_after", lambda self, _, work: waiting.append(work)
+    )
+    layer = draw(viewer)
+    layer.add([7.0, 8.0])
+    viewer.layers.remove(layer)
+    viewer.layers.selection.active = viewer.layers[0]
+    del layer
+    gc.collect()
+    for work in waiting:
+        work()
+    (kept,) = find_kept_files([str(path)], [])
+    assert kept.content.count == 4
 
 
 def test_points_of_files_are_shown_beside_those_drawn_while_they_are_read(

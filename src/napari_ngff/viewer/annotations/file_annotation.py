@@ -293,7 +293,7 @@ class FileAnnotation(Annotation):
 
     def _keep_soon(self) -> None:
         self._waiting = False
-        if self.unsaved:
+        if self.unsaved and not self._journal.is_closed:
             work = partial(self._write_kept, self._journal, self._take_kept())
             Window.current.run_work(work, lambda _: None, self._report_not_kept)
 
