@@ -11,12 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from napari_ngff.labels.object_classes import ObjectClass
+from napari_ngff.labels.object_classes import ObjectClass, ObjectClasses
 from napari_ngff.labels.places.listed_labels import delete_labels
 from napari_ngff.labels.saving.journal_records import EDITS, read_journal
 from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.viewer.annotations.object_class_annotation import (
     ObjectClassAnnotation,
+    begin_aside,
     begin_classes,
     find_classes,
     known_classes,
@@ -482,3 +483,47 @@ def test_an_object_that_gets_a_class_before_the_file_is_read_keeps_it(
     late.save()
     idle()
     assert stored(path) == {late.labels: {3: "round", 5: "long"}}
+
+
+def test_classes_of_all_fields_are_restored_at_once(path, monkeypatch, user):
+    """Those of fields that are not on screen too: a newer class is not undone later."""
+    plate = write_plate(path.parent / "p.zarr", grid=(1, 3), fields=1, shape=(48, 48))
+    fields = [f"A/{column}/0" for column in (1, 2, 3)]
+    viewer = opened(plate, monkeypatch)
+    top, owner = session_of(viewer).browser.node, owner_of(viewer)
+    known = ObjectClasses().with_class("mitotic").with_class("dead")
+
+    def give(owner, field, label, name):
+        made = begin_aside(owner, top.child(field), "nuclei", known)
+        made.classify(label, name)
+        return made
+
+    give(owner, fields[2], 2, "dead").save()
+    idle()
+    for field in fields:
+        made = give(owner, field, 1, "mitotic")
+        idle()
+        made._journal.close()  # as when the process is killed
+        owner.remove(made)
+    user.answer = RESTORE
+    viewer = opened(plate, monkeypatch)
+    owner = owner_of(viewer)
+    found = {
+        str(each.node).removeprefix(f"{top}/"): dict(each.classes.class_of)
+        for each in owner.list_savable()
+    }
+    assert found == {
+        fields[0]: {1: "mitotic"},
+        fields[1]: {1: "mitotic"},
+        fields[2]: {1: "mitotic", 2: "dead"},
+    }
+    give(owner, fields[2], 1, "dead")
+    for each in owner.list_savable():
+        each.save()
+        idle()
+    session_of(viewer).browser.show_field("A/3", "0")
+    idle()
+    classes = find_classes(owner_of(viewer), labels_in(viewer)).classes
+    assert dict(classes.class_of) == {1: "dead", 2: "dead"}
+    assert owner.list_savable() == []
+    assert stored(plate / fields[2]) == {"nuclei": {1: "dead", 2: "dead"}}

@@ -20,6 +20,7 @@ from napari_ngff.labels.journal import INTERVAL, LOCK
 from napari_ngff.labels.kept_edits import address_text
 from napari_ngff.labels.places.label_location import name_problem
 from napari_ngff.labels.places.sidecar import choose_folder, folders_of
+from napari_ngff.store.hierarchy.node import Node
 from napari_ngff.store.sources.blob import Revision
 from napari_ngff.store.write.file_lock import hold_if_possible, take_turn
 from napari_ngff.store.write.replace_file import remove_file, replace_file
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
 
     from psygnal import SignalInstance
 
-    from napari_ngff.store.hierarchy.node import Node
 
 NO_FILE_NAME = re.compile(r'[%/\\:*?"<>|\x00-\x1f]')
 """Characters that no file can have in its name on some system; they are quoted as in
@@ -58,7 +58,12 @@ OlderFile = tuple[str, "Revision | None"]
 
 
 def image_node(layer: Any) -> Node | None:
-    """Return the image that a layer shows a channel of; None for any other layer."""
+    """Return the image that a layer shows a channel of; None for any other layer.
+
+    It may be the image itself, which need not be on screen.
+    """
+    if isinstance(layer, Node):
+        return layer
     origin = origin_of(layer)
     if origin is None or origin.picture is None or layer_kind(layer) != "image":
         return None
@@ -99,12 +104,14 @@ class FileAnnotation(Annotation):
     is_aside
         Whether it was begun while its image was not on screen: it stays unsaved until
         it is saved, whatever is shown.
+    goes_aside
+        Whether it can be restored while its image is not on screen.
     """
 
     folder_ending: ClassVar[str]
     file_ending: ClassVar[str]
     noun: ClassVar[str]
-    keeps_empty = is_aside = False
+    keeps_empty = is_aside = goes_aside = False
 
     done = Signal()
     """Emitted when a save has ended."""

@@ -105,7 +105,7 @@ class ObjectClassAnnotation(FileAnnotation):
 
     folder_ending, file_ending, noun = CLASSES_END, ".json", "object"
 
-    keeps_empty = True
+    keeps_empty = goes_aside = True
 
     def __init__(self, owner: Annotations, node: Node, labels: str) -> None:
         super().__init__(owner, node)
@@ -326,7 +326,7 @@ class ObjectClassAnnotation(FileAnnotation):
         shown = [] if node is None else cls.of_image(owner, node)
         begun = {x.name: x for x in shown if x.begun_for is None}
         for each in shown:
-            each.is_aside = False
+            each.is_aside = not each.list_channels()
         for file in files:
             made = cls._open_file(owner, image, file)
             if made is None:
@@ -376,6 +376,7 @@ class ObjectClassAnnotation(FileAnnotation):
         super().restore(owner, image, kept, content)
         made = next(x for x in cls.of_image(owner, node) if x.name == name)
         made.classes = content.merge_into(stored or ObjectClasses())
+        made.is_aside = not made.list_channels()
 
     @classmethod
     @override

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.errors import CorruptDataError, OMEZarrError
+from napari_ngff.labels.journal import Journal, delete_journal
 from napari_ngff.labels.kept_edits import KeptEdits, address_text, place_text
 from napari_ngff.labels.places.sidecar import open_sidecars
 from napari_ngff.store.pyramids.pyramid import open_pyramid
@@ -30,15 +31,20 @@ from napari_ngff.viewer.plans.layer_plan import (
     origin_of,
 )
 from napari_ngff.viewer.plans.system_views import follow_image
+from napari_ngff.viewer.saving.save_report import reported_journal
 from napari_ngff.viewer.services.settings import last_tool
+from napari_ngff.viewer.services.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from napari.components import ViewerModel
     from napari.layers import Image
 
+    from napari_ngff.labels.canvas import Canvas
     from napari_ngff.labels.saving.journal_records import KeptClasses
+    from napari_ngff.viewer.saving.layer_saver import LayerSaver
 
 
 def find_labels(viewer: ViewerModel, place: str) -> Any:
@@ -204,3 +210,53 @@ def _show_plane(viewer: ViewerModel, layer: OMEZarrLabels) -> None:
     first = viewer.dims.ndim - layer.ndim
     axes = [axis for axis in fixed if first + axis not in viewer.dims.displayed]
     viewer.dims.set_point([first + axis for axis in axes], [world[a] for a in axes])
+
+
+def rasterise_levels(drawn: Canvas, levels: Sequence[int]) -> None:
+    """Rasterise the edits of a canvas on some levels."""
+    for number in levels:
+        drawn.rasterise_level(number)
+
+
+def order_levels(canvas: Canvas, shape: Sequence[int]) -> list[int]:
+    """List levels: that of a shape, the coarsest (of the thumbnail), and the rest."""
+    numbers = [level.number for level in reversed(canvas.levels)]
+    on_screen = [n for n in numbers if canvas.levels[n].shape == tuple(shape)]
+    return list(dict.fromkeys([*on_screen, *numbers]))
+
+
+def open_journal(saver: LayerSaver, folder: Path) -> Journal:
+    """Open a journal for a layer to take over; reads all of it, in any thread.
+
+    Raises
+    ------
+    BlockingIOError
+        Where another window has taken it over.
+    OSError
+        Where it cannot be read.
+    """
+    current = saver.journal
+    return reported_journal(
+        *current.place, current.canvas, folder, subject=current.subject
+    )
+
+
+def discard_journal(folder: Path, saver: LayerSaver | None = None) -> None:
+    """Delete a journal, and unfinished files that its process left beside blocks.
+
+    Parameters
+    ----------
+    folder
+        Of the journal.
+    saver
+        Saver of the same labels, if they are on screen.
+
+    Raises
+    ------
+    BlockingIOError
+        Where another window has taken it over.
+    """
+    dead = delete_journal(folder).tokens
+    writer = None if saver is None else saver.writer
+    if writer is not None and dead:
+        Window.current.run_work(lambda: writer.sweep_leftovers(dead), lambda _: None)

@@ -10,25 +10,30 @@ from typing import TYPE_CHECKING, Any
 
 from napari.utils.notifications import show_warning
 
-from napari_ngff.labels.journal import INTERVAL, Journal, delete_journal
+from napari_ngff.labels.journal import INTERVAL, Journal
 from napari_ngff.labels.kept_edits import (
     KeptEdits,
     address_text,
     find_kept_edits,
     place_text,
 )
-from napari_ngff.viewer.annotations.file_annotation import FileAnnotation
+from napari_ngff.store.hierarchy.node import Node
+from napari_ngff.viewer.annotations.file_annotation import FileAnnotation, StoredFile
 from napari_ngff.viewer.annotations.file_journal import (
     KeptFile,
     delete_kept_file,
     find_kept_files,
 )
 from napari_ngff.viewer.annotations.restored_layers import (
+    discard_journal,
     find_image,
     find_labels,
     make_labels,
+    open_journal,
     open_saved,
+    order_levels,
     place_opened,
+    rasterise_levels,
     show_restored,
     size_text,
 )
@@ -38,7 +43,6 @@ from napari_ngff.viewer.painting.brush import PAINTING
 from napari_ngff.viewer.painting.paint import OMEZarrLabels
 from napari_ngff.viewer.plans.layer_plan import is_joined, layer_kind, origin_of
 from napari_ngff.viewer.private.napari_window import calling_all_listeners, is_in_window
-from napari_ngff.viewer.saving.save_report import reported_journal
 from napari_ngff.viewer.services.notices import (
     BUSY,
     CLOSED,
@@ -69,7 +73,6 @@ if TYPE_CHECKING:
     from napari.layers import Image, Layer
 
     from napari_ngff.labels.canvas import Canvas
-    from napari_ngff.store.hierarchy.node import Node
     from napari_ngff.viewer.annotations.annotations import Annotations
     from napari_ngff.viewer.browsing.browser import Browser
     from napari_ngff.viewer.saving.layer_saver import LayerSaver
@@ -81,43 +84,6 @@ UNKNOWN = "A newer release has kept it: restore it with that one."
 
 LAST_BLOCK = 5.0
 """Seconds in which a save that was stopped can write its last block."""
-
-
-def open_journal(saver: LayerSaver, folder: Path) -> Journal:
-    """Open a journal for a layer to take over; reads all of it, in any thread.
-
-    Raises
-    ------
-    BlockingIOError
-        Where another window has taken it over.
-    OSError
-        Where it cannot be read.
-    """
-    current = saver.journal
-    return reported_journal(
-        *current.place, current.canvas, folder, subject=current.subject
-    )
-
-
-def discard_journal(folder: Path, saver: LayerSaver | None = None) -> None:
-    """Delete a journal, and unfinished files that its process left beside blocks.
-
-    Parameters
-    ----------
-    folder
-        Of the journal.
-    saver
-        Saver of the same labels, if they are on screen.
-
-    Raises
-    ------
-    BlockingIOError
-        Where another window has taken it over.
-    """
-    dead = delete_journal(folder).tokens
-    writer = None if saver is None else saver.writer
-    if writer is not None and dead:
-        Window.current.run_work(lambda: writer.sweep_leftovers(dead), lambda _: None)
 
 
 class EditRecovery:
@@ -147,6 +113,7 @@ class EditRecovery:
         # To be restored when one comes there: folders of journals, titles of images.
         self._wanted: dict[Path, str] = {}
         self._restoring: set[Path] = set()
+        self._restored: list[KeptEdits] = []
         self._browser: Browser | None = None
         self._tool: dict[str, Any] = {}
 
@@ -380,9 +347,7 @@ class EditRecovery:
         """
         image = find_image(self._viewer, kept.image)
         if isinstance(kept, KeptFile):
-            if image is not None:
-                self._restore_file(image, kept)
-            return image is not None
+            return self._restore_file(image, kept)
         layer = find_labels(self._viewer, kept.place)
         if layer is not None:
             self._restore_into(layer, layer, kept)
@@ -406,30 +371,39 @@ class EditRecovery:
             place and shown and place != replace(shown, acquisition=place.acquisition)
         )
 
-    def _restore_file(self, image: Image, kept: KeptFile) -> None:
-        """Restore an annotation that has a file of its own; a worker parses it."""
+    def _restore_file(self, image: Image | None, kept: KeptFile) -> bool:
+        """Restore an annotation that has a file of its own; a worker parses it.
+
+        Returns whether its image is on screen, or need not be.
+        """
         known = (x for x in self._annotations.kinds if issubclass(x, FileAnnotation))
         kind = {x.__name__: x for x in known}.get(kept.kind)
+        place, browser = position_of(self._browser, kept.image), self._browser
+        if image is None and not (kind and kind.goes_aside and place):
+            return False
         if kind is None or kept.content is None:
             self._report_failure(kept, ValueError(UNKNOWN))
-            return
+            return True
         self._restoring.add(kept.folder)
         Window.current.run_work(
-            partial(kind.parser(image), kept.content.text),
+            partial(_read_kept, kind, kept, image or (browser and browser.node)),
             partial(self._restore_parsed, kind, kept),
             partial(self._report_failure, kept),
         )
+        return True
 
     def _restore_parsed(
-        self, kind: type[FileAnnotation], kept: KeptFile, content: Any
+        self, kind: type[FileAnnotation], kept: KeptFile, read: tuple[Any, ...]
     ) -> None:
         self._restoring.discard(kept.folder)
-        image = find_image(self._viewer, kept.image)
+        node, content, files = read
+        image = find_image(self._viewer, kept.image) or node
         if image is None:
             self._report_failure(kept, ValueError(GONE))
             return
         try:
             kind.restore(self._annotations, image, kept, content)
+            kind.open_files(self._annotations, image, files)
         except (BlockingIOError, FileNotFoundError):
             show_warning(TAKEN.format(kept.name))
         except Exception as error:  # noqa: BLE001  whatever the text makes of it
@@ -437,10 +411,16 @@ class EditRecovery:
         else:
             self._report_restored(kept)
 
-    def _report_restored(self, kept: KeptEdits) -> None:
+    def _report_restored(self, *kept: KeptEdits) -> None:
+        """Tell at once what was restored, when nothing more is being restored."""
+        self._restored += kept
+        if self._restoring or not self._restored:
+            return
+        (first, *others), self._restored = self._restored, []
+        more = f" and {len(others)} more" if others else ""
         Window.current.show_passing(
-            f"Restored: {shorten_name(kept.name)}.\n"
-            f"{count_edits(kept)}. Press Ctrl+S to save."
+            f"Restored: {shorten_name(first.name)}.\n"
+            f"{count_edits(first)}{more}. Press Ctrl+S to save."
         )
 
     def _is_left(self, kept: KeptEdits) -> bool:
@@ -480,7 +460,7 @@ class EditRecovery:
             return
         self._restoring.add(kept.folder)
         # The two levels that the window draws first; the others follow in a worker.
-        order = _level_order(target.canvas, base.level_shapes[base.data_level])
+        order = order_levels(target.canvas, base.level_shapes[base.data_level])
         Window.current.run_work(
             partial(_try_to_open, target, kept, order[:2]),
             lambda opened: self._take_over(target, kept, opened, order[2:]),
@@ -524,7 +504,7 @@ class EditRecovery:
         self._report_restored(kept)
         if drawn is not None:
             Window.current.run_work(
-                partial(_rasterise_levels, drawn, levels),
+                partial(rasterise_levels, drawn, levels),
                 lambda _: target.canvas.take_rasterised(drawn),
             )
 
@@ -534,6 +514,7 @@ class EditRecovery:
             f"Not restored: {shorten_name(kept.name)}.\n"
             f"Kept: {count_edits(kept)}. {error}"
         )
+        self._report_restored()
 
 
 def _find_edits(
@@ -548,6 +529,25 @@ def _find_edits(
     tops = {*map(address_text, nodes), *places} - {""}
     found = find_kept_edits(nodes, places, unreadable)
     return [*found, *find_kept_files(tops, unreadable)]
+
+
+def _read_kept(
+    kind: type[FileAnnotation], kept: KeptFile, image: Any
+) -> tuple[Node | None, Any, Sequence[StoredFile]]:
+    """Parse what a journal has, in a worker.
+
+    Parameters
+    ----------
+    image
+        A layer of the image; or what is browsed, where the image is not on screen: it
+        is returned then, with what its files have.
+    """
+    assert kept.content is not None
+    if not isinstance(image, Node):
+        return None, kind.parser(image)(kept.content.text), ()
+    node = image.child(kept.image.removeprefix(address_text(image)).strip("/"))
+    parse = kind.parser(node)
+    return node, parse(kept.content.text), kind.read_parsed(node, parse)
 
 
 def _try_to_open(
@@ -565,21 +565,9 @@ def _try_to_open(
         looks = any(edit.depends_on_labels for edit in edits)
         if not (content.needs_originals and looks):
             drawn = layer.canvas.copy_with(edits)
-            _rasterise_levels(drawn, levels)
+            rasterise_levels(drawn, levels)
             return journal, drawn
     return journal, None
-
-
-def _rasterise_levels(drawn: Canvas, levels: Sequence[int]) -> None:
-    for number in levels:
-        drawn.rasterise_level(number)
-
-
-def _level_order(canvas: Canvas, shape: Sequence[int]) -> list[int]:
-    """List levels: that of a shape, the coarsest (of the thumbnail), and the rest."""
-    numbers = [level.number for level in reversed(canvas.levels)]
-    on_screen = [n for n in numbers if canvas.levels[n].shape == tuple(shape)]
-    return list(dict.fromkeys([*on_screen, *numbers]))
 
 
 def position_of(browser: Browser | None, image: str) -> Position | None:
