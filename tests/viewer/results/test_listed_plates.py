@@ -206,7 +206,7 @@ def test_files_name_the_plate_of_each_row(screen, truth, tmp_path, ending, read)
     objects = truth[1].merge(truth[0], on=["plate", "well"])
     for of_objects, wanted in ((False, values), (True, objects)):
         path = tmp_path / f"saved.{ending}"
-        results.save(str(path), of_objects=of_objects)
+        results.save(str(path), None if of_objects else results.shown.frame)
         found = read(path)
         assert f"{len(wanted)} rows are in" in results.note
         for title in {*wanted} - {"well", "field"}:

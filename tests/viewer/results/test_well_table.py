@@ -343,14 +343,14 @@ def test_files_have_what_is_shown(tables, truth, tmp_path, ending):
     for keys in ((), KEYS):
         results.choose(keys=keys)
         path = tmp_path / f"wells.{ending}"
-        results.save(str(path), of_objects=False)
+        results.save(str(path), results.shown.frame)
         saved = f"{len(results.shown.frame):,} rows are in {path}."
         assert results.note == f"{results.shown.note} {saved}"
         compare_files(ENDINGS[ending](path), results.shown.frame)
         if ending == "h5ad" and not keys:
             names = anndata.read_h5ad(path).obs_names
             assert [*names] == [*results.shown.frame["well"]]
-    results.save(str(tmp_path / f"objects.{ending}"), of_objects=True)
+    results.save(str(tmp_path / f"objects.{ending}"), None)
     objects = truth[1].merge(truth[0], on="well", how="left")
     objects = objects[(objects["acquisition"] == "day 2") & (objects["dose"] >= 1)]
     objects["well"] = objects["well"].str.replace("/", "")
@@ -379,7 +379,7 @@ def test_a_saved_table_that_is_loaded_again_has_columns_of_its_own(tables, tmp_p
     results = ResultTable(lambda: True)
     results.show(tables)
     before, path = results.shown.frame, tmp_path / "again.csv"
-    results.save(str(path), of_objects=False)
+    results.save(str(path), results.shown.frame)
     kept = tables.joined
     tables.load_file(str(path))
     results.show(tables)
@@ -394,5 +394,5 @@ def test_what_cannot_be_written_is_reported(tables, tmp_path):
     results = ResultTable(lambda: True)
     choose(tables, (), "")
     results.show(tables)
-    results.save(str(tmp_path / "no folder" / "wells.csv"), of_objects=False)
+    results.save(str(tmp_path / "no folder" / "wells.csv"), results.shown.frame)
     assert "cannot be written" in results.note

@@ -93,6 +93,9 @@ def test_a_screen_is_sorted_compared_and_saved(viewer, tmp_path):
         page = person.sees(lambda: dock.pages.get("Wells"))
         person.sees(lambda: page.model.rowCount() == 6)
         sort_and_select(person, page, plate, browser)
+        save(person, page, "These rows…", tmp_path / "sorted.csv")
+        saved = pd.read_csv(tmp_path / "sorted.csv")
+        assert [*saved["well"]] == ["B2", "A2", "B3", "A3", "B1", "A1"]
         compare_and_save(person, page, tmp_path)
         # Rows are those of the filter of the map.
         person.click(plate.controls.filter)

@@ -337,12 +337,12 @@ class ResultTable:
                 Window.current.run_work(note, lambda _: None)
             self.show(self._tables, self._listed)
 
-    def save(self, path: str, *, of_objects: bool) -> None:
-        """Write the rows, or all objects with the conditions of their wells."""
-        frame, join = self.shown.frame, self._join
+    def save(self, path: str, frame: Any) -> None:
+        """Write rows; for None all objects with the conditions of their wells."""
+        join = self._join
 
         def write() -> str:
-            rows = join_objects(join()) if of_objects else frame
+            rows = join_objects(join()) if frame is None else frame
             write_frame(rows, path)
             return f"{len(rows):,} rows are in {path}."
 

@@ -106,7 +106,8 @@ class WellsPage(ResultsPage):
     def _on_save(self, action: QAction) -> None:
         path = ask_table_file(self)
         if path:
-            self.results.save(path, of_objects=action.text() == OBJECTS)
+            of_objects = action.text() == OBJECTS
+            self.results.save(path, None if of_objects else self.model.frame)
 
     def _on_activated(self, index: QModelIndex) -> None:
         wells, objects = self._wells_of([index]), self.objects
