@@ -73,6 +73,17 @@ def test_it_is_told_why_there_is_no_fit(doses, values, text):
     assert not fit.ec50
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("seed", [6, 15, 20, 21, 26, 65, 154])
+def test_flat_values_do_not_depend_on_the_dose(seed):
+    random = np.random.default_rng(seed)
+    doses = 10 ** np.linspace(-3, 1, random.integers(5, 9))
+    doses = np.repeat(doses, random.integers(1, 3))
+    values = random.uniform(89, 111, len(doses)).round(random.integers(0, 3))
+    text = "no fit: values do not depend on the dose"
+    assert fit_curve(doses, values).text == text
+
+
 @given(
     st.lists(
         st.tuples(

@@ -88,12 +88,12 @@ def fit_curve(doses: Any, values: Any) -> DoseFit:
     gain = (np.sum((unit - unit.mean()) ** 2) - 2 * found.cost) / 3
     # Parameters at a bound are not determined.
     if np.linalg.matrix_rank(found.jac) == 4 and not found.active_mask.any():
-        variances = noise * np.linalg.inv(found.jac.T @ found.jac)
-        margin = float(t.ppf(0.975, free) * np.sqrt(variances[2, 2]))
+        spread = np.linalg.norm(np.linalg.pinv(found.jac)[2])
+        margin = float(t.ppf(0.975, free) * np.sqrt(noise) * spread)
     parts = compute_responses((0, 1, middle, slope), logs)
     failures = {
-        "no fit: it does not converge": not found.success,
         "no fit: values do not depend on the dose": f.sf(gain / noise, 3, free) > 0.05,
+        "no fit: it does not converge": not found.success,
         f"EC50 is above the highest dose, {tested[-1]:g}": middle > high,
         f"EC50 is below the lowest dose, {tested[0]:g}": middle < low,
         "no fit: no plateau is reached at low doses": parts.min() > BEND,
