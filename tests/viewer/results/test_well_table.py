@@ -303,6 +303,7 @@ def test_values_are_compared_to_controls_of_all_wells(tables, truth, text):
             assert f"Z': {prime:.2f}." in results.shown.meanings[title]
         # No control has a dose.
         assert "dose" in results.shown.frame
+        assert " As " not in results.shown.meanings["dose"]
     assert "Z' of the controls: " in results.note
     again = ResultTable(lambda: True)
     again.show(tables)

@@ -211,8 +211,8 @@ def make_results(joined: JoinedTables, choice: ResultChoice) -> WellResults:
         values = frame
         frame = compare_to_controls(frame, choice.shown_as, negative, plates, images)
         note += list_lost(values, frame, plates.where(plates.isin(plates[negative])))
-        pairs = zip(frame, values, strict=True)
-        meanings |= {x: f"{meanings[y]} As {choice.shown_as}." for x, y in pairs}
+        compared = ((x, y) for x, y in zip(frame, values, strict=True) if x != y)
+        meanings |= {x: f"{meanings[y]} As {choice.shown_as}." for x, y in compared}
     if joined.plate.plates:
         frame.insert(0, PLATE, plates)
         meanings[PLATE] = "The plate of the well."
