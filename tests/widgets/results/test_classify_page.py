@@ -169,8 +169,18 @@ def predict_after_a_change(viewer, page):
     until(lambda: "19 objects have one now. Train again." in page.note.text())
     given.undo()
     until(lambda: "Train again" not in page.note.text())
+    given.change_class("class 1", color=(0, 158, 115, 255))
     push(page.predict)
     until(lambda: page.unsure.isEnabled())
+
+
+def require_colors(viewer, tables):
+    """The colours of the map are those of the classes."""
+    given = find_classes(annotations(viewer), viewer.layers["nuclei"]).classes.classes
+    until(lambda: tables.view.coloring.categories)
+    shown = tables.view.coloring
+    colors = dict(zip(shown.categories, shown.colors, strict=True))
+    assert colors == {each.name: each.color[:3] for each in given}
 
 
 def test_objects_are_classified_by_those_that_were_clicked(
@@ -203,6 +213,7 @@ def test_objects_are_classified_by_those_that_were_clicked(
     assert (found == names[shares.argmax(axis=1)]).all()
     np.testing.assert_array_equal(frame["probability"], shares.max(axis=1))
     assert tables.joined.column == "predicted"
+    require_colors(viewer, tables)
     take_picture(viewer)
     assert any(each.table is tables.table for each in list_tables(annotations(viewer)))
     margins = np.abs(shares[:, 0] - shares[:, 1])

@@ -14,6 +14,7 @@ import numpy as np
 
 from napari_ngff.labels.object_classes import ObjectClass, ObjectClasses
 from napari_ngff.metadata.systems import Axis
+from napari_ngff.plate.results.object_classifier import PREDICTED
 from napari_ngff.plate.tables.conditions import parse_filter
 from napari_ngff.plate.tables.labelled_image import (
     CLASS,
@@ -537,7 +538,8 @@ class ObjectColors:
                 classed = pd.Series(names, known.labels, name=CLASS)
                 made, coloring = color_listed(own, classed, classes.classes, is_log)
             elif values is not None:
-                made, coloring = color_listed(own, values, (), is_log)
+                named = classes.classes if values.name == PREDICTED else ()
+                made, coloring = color_listed(own, values, named, is_log)
             return hide_labels(made, classes.class_of.only(*hidden).labels), coloring
 
         give, notify = lambda made: self._give_colors(*made), Window.current.notify

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from napari_ngff.plate.plate_layout import MapWell, PlateMap, letters_index
+from napari_ngff.plate.results.object_classifier import PREDICTED
 from napari_ngff.plate.tables.conditions import ColumnCondition, parse_filter
 from napari_ngff.plate.tables.labelled_image import CLASS
 from napari_ngff.plate.tables.table import (
@@ -398,7 +399,10 @@ class JoinedTables:
                 known = table.count_texts(name)["text"]
                 names = {*found.values(), *map(known.get, self.paths)}
             return color_categories(
-                found, names, title, self.class_colors if name == CLASS else {}
+                found,
+                names,
+                title,
+                self.class_colors if name in (CLASS, PREDICTED) else {},
             )
         values, whole = (
             {path: by_well.get(path) for path in self.paths}

@@ -532,7 +532,7 @@ class PlateTables:
         colors = dict(before.class_colors)
         for layer, _ in labels:
             if isinstance(layer, OMEZarrLabels):
-                items = classes_of_layer(layer).items
+                items = classes_of_layer(layer).items or layer.object_classes().classes
                 colors |= {known.name: known.color[:3] for known in items}
         self.joined = replace(
             joined or before, shown=shown, hidden=hidden, class_colors=colors
