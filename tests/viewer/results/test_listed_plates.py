@@ -13,7 +13,9 @@ from napari.components import ViewerModel
 from napari_ngff import open_node
 from napari_ngff.plate.results.dose_curves import fit_curve
 from napari_ngff.plate.results.well_results import PERCENT, Z_SCORE
+from napari_ngff.store.hierarchy.image_folder import image_folder
 from napari_ngff.viewer.browsing.joined_tables import TableColumn
+from napari_ngff.viewer.browsing.listed_tables import LACKS
 from napari_ngff.viewer.browsing.table_offers import (
     MeasureScope,
     TableOffer,
@@ -122,7 +124,7 @@ def test_wells_are_those_of_all_plates(screen, truth, shown):
     assert [*frame["well"]] == [*wanted["well"].str.replace("/", "")]
     for title in ("compound", "dose", "area, mean", "number of images"):
         assert frame[title].tolist() == pytest.approx(wanted[title].tolist())
-    assert screen.listed.note == ""
+    assert screen.listed.notes == ("", "")
 
 
 @pytest.mark.parametrize("how", [PERCENT, Z_SCORE])
@@ -252,7 +254,7 @@ def test_what_a_plate_lacks_is_named(tmp_path, truth):
     tables.load_file(str(tmp_path / "objects of one.csv"))
     results = screen.results(**CONTROLS, shown_as=PERCENT)
     frame = results.shown.frame
-    assert screen.listed.note == (
+    assert screen.listed.notes[1] == (
         "two.zarr lacks the table objects of one.csv."
         " three.zarr lacks numbers in area of objects of one.csv."
     )
@@ -288,6 +290,9 @@ def test_tables_of_plates_that_were_never_shown_are_read(screen, truth):
     again = Screen.__new__(Screen)
     again.folder, again.viewer = screen.folder, ViewerModel()
     again.session = session_of(again.viewer)
+    (screen.folder / "folder").mkdir()
+    shutil.copytree(screen.folder / PLATES[0], screen.folder / "folder" / "p.zarr")
+    again.session.browse(image_folder(str(screen.folder / "folder")))
     tables = again.show(PLATES[0])
     again.listed = again.session.plates.listed
     again.session.plates.add_plates(str(screen.folder / name) for name in PLATES[1:])
@@ -296,7 +301,10 @@ def test_tables_of_plates_that_were_never_shown_are_read(screen, truth):
     assert results.shown.frame["area, mean"].tolist() == pytest.approx(
         wanted["area, mean"].tolist()
     )
-    assert again.listed.note.startswith("gone.zarr: ")
+    short, full = again.listed.notes
+    assert short == LACKS.format(1, 4)
+    assert full.startswith("gone.zarr: ")
+    assert "folder" not in full
     # They are there once such a plate is shown.
     before = results.shown.frame
     results.show(again.show(PLATES[2]), again.listed)
@@ -337,4 +345,4 @@ def test_measured_tables_of_plates_are_joined_with_those_in_images(tmp_path):
     found = results.shown.frame
     assert [*found["plate"]] == [name for name in PLATES for _ in range(2)]
     assert found[f"{column}, mean"].tolist()[:4] == pytest.approx(means[2] + means[1])
-    assert plates.listed.note == ""
+    assert plates.listed.notes == ("", "")

@@ -35,6 +35,11 @@ Tables = Mapping[TableOffer, WellTable]
 MADE = TableOrigin.COUNT, TableOrigin.STATES
 """Origins of tables whose columns are the same for all labels."""
 
+MOST_LETTERS = 120
+"""What plates lack is named up to this number of letters, and counted above it."""
+
+LACKS = "Tables or columns are missing on {} of {} plates: hover here to read which."
+
 MOST_NAMED = 3
 """Tables and columns that a plate lacks are named up to this number."""
 
@@ -275,13 +280,20 @@ class ListedTables:
         return title_addresses(self._find_open())
 
     @property
-    def note(self) -> str:
-        """What the user is told: how far reading is, or what plates lack."""
+    def notes(self) -> tuple[str, str]:
+        """What the user is told, in short and in full.
+
+        It is how far reading is, or what plates lack.
+        """
         if self.progress or not self.is_on:
-            return self.progress
+            return self.progress, self.progress
         titles = self.titles
         named = {titles[address]: x for address, x in self.list_plates().items()}
-        return " ".join([*self._problems, *list_lacks(named)])
+        told = [*self._problems, *list_lacks(named)]
+        starts = [(f"{title}: ", f"{title} lacks ") for title in titles.values()]
+        count = sum(any(text.startswith(start) for text in told) for start in starts)
+        short, full = LACKS.format(count, len(titles)), " ".join(told)
+        return (full if len(full) < MOST_LETTERS else short), full
 
     def joiner(self, tables: PlateTables) -> Callable[[], JoinedTables]:
         """Return a function that joins the tables of all plates, as `join_plates`.

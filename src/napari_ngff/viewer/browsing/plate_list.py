@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari.utils.notifications import Notification
 
+from napari_ngff.metadata.model import GroupKind
 from napari_ngff.viewer.annotations.leaving import save_before_leaving
 from napari_ngff.viewer.browsing.browser import Browser
 from napari_ngff.viewer.browsing.canvas_controls import NavigationKeys
@@ -68,7 +69,11 @@ class PlateList:
 
         def find_open() -> dict[str, PlateTables | None]:
             known: dict[Any, PlateTables] = self._tables
-            return {x: known.get(y) for x, y in self.browsers.items()}
+            return {
+                x: known.get(y)
+                for x, y in self.browsers.items()
+                if y is None or y.kind is GroupKind.PLATE
+            }
 
         self.listed = ListedTables(
             find_open, lambda: Window.current.is_open(annotations.viewer)

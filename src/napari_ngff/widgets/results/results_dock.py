@@ -160,8 +160,9 @@ class ResultsDock(QWidget):
         self.plates.setVisible(len(self._session.plates.browsers) > 1)
         has_table = self._has_table()
         text = NO_PLATE if objects is None else NO_TABLE
-        note = listed.note if title in JOINED else ""
-        self.hint.setText(note if has_table else text)
+        short, full = listed.notes if title in JOINED else ("", "")
+        self.hint.setText(short if has_table else text)
+        self.hint.setToolTip(full)
         self.hint.setVisible(bool(self.hint.text()))
         self.cancel.setVisible(bool(listed.progress))
 
