@@ -731,3 +731,21 @@ def test_a_database_of_cellprofiler_has_a_table_for_each_kind(tables, tmp_path):
     # Labels of the plate begin with a small letter.
     features = labels_of(tables).features.set_index("index")
     assert features["Nuclei_Area"].dropna().to_dict() == {1: 3.5, 5: 4.5}
+
+
+@pytest.mark.parametrize(
+    ("head", "first"),
+    [
+        ("ImageNumber,ObjectNumber,Metadata_Well,AreaShape_Area", "AreaShape_Area"),
+        ("index,Metadata_Well,Image_Metadata_Plate,Count_Nuclei", "Count_Nuclei"),
+        ("Well,ID,ImageNumber,number of cells", "number of cells"),
+        ("Metadata_Well,ImageNumber", "ImageNumber"),
+    ],
+)
+def test_the_map_begins_with_numbers_that_measure_something(
+    tables, tmp_path, head, first
+):
+    row = ["A01" if "well" in x.lower() else "1" for x in head.split(",")]
+    (tmp_path / "Nuclei.csv").write_text(f"{head}\n{','.join(row)}\n")
+    tables.load_file(str(tmp_path / "Nuclei.csv"))
+    assert tables.joined.column == first

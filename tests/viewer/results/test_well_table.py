@@ -20,6 +20,7 @@ from napari_ngff.viewer.browsing.table_offers import (
     note_of,
 )
 from napari_ngff.viewer.results import well_table
+from napari_ngff.viewer.results.plot_data import list_rows
 from napari_ngff.viewer.results.well_table import (
     CONTROLS,
     ResultChoice,
@@ -397,3 +398,19 @@ def test_what_cannot_be_written_is_reported(tables, tmp_path):
     results.show(tables)
     results.save(str(tmp_path / "no folder" / "wells.csv"), results.shown.frame)
     assert "cannot be written" in results.note
+
+
+def test_a_plot_begins_with_the_count_or_the_column_that_was_chosen(tables):
+    choose(tables, (), "")
+    columns = {
+        "area": ["number of objects, sum", "area"],
+        "size": ["size, mean", "size"],
+    }
+    assert tables.joined.find_first_column(OBJECTS) == "area"
+    for name, wanted in columns.items():
+        tables.color_by(TableColumn(OBJECTS, name), WAYS["usual"][name])
+        rows = [
+            list_rows(tables.joined, None, of_objects=of_objects)
+            for of_objects in (False, True)
+        ]
+        assert [numbers[0] for _, numbers, _ in rows] == wanted

@@ -35,6 +35,11 @@ from napari_ngff.viewer.layers.coloring import (
 NUMBERS = ("sum", "mean", "median", "std", "min", "max")
 """How numbers of objects of images become that of a well, the usual way first."""
 
+NUMBER = re.compile(
+    r"(image|object)_?number$|^(id|index|label)$|^(image_)?metadata_", re.IGNORECASE
+)
+"""Names of columns whose numbers only name things; most are CellProfiler's."""
+
 LABELS = "labels"
 """Column of a table that counts labels."""
 
@@ -172,6 +177,12 @@ class JoinedTables:
             else f"{title} ({column.offer.title})"
             for column, title in zip(columns, titles, strict=True)
         }
+
+    def find_first_column(self, offer: TableOffer) -> str | None:
+        """Find the column that a table begins with; None for none."""
+        table = self.tables[offer]
+        numbers = sorted(table.numeric_columns, key=lambda x: bool(NUMBER.search(x)))
+        return next(iter((*numbers, *table.columns)), None)
 
     def _title_column(self, column: TableColumn) -> str:
         if column.offer.source is TableOrigin.COUNT and column.name == LABELS:

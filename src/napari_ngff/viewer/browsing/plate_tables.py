@@ -450,9 +450,7 @@ class PlateTables:
     def _choose(self, offer: TableOffer | None) -> None:
         joined = replace(self.joined, chosen=offer, log=None)
         if joined.table_column is None and offer is not None and joined.paths:
-            table = joined.tables[offer]
-            columns = *table.numeric_columns, *table.columns, None
-            joined = replace(joined, column=columns[0])
+            joined = replace(joined, column=joined.find_first_column(offer))
         self.message = ""
         self._follow_layers(joined)
 

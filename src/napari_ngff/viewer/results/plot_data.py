@@ -10,7 +10,7 @@ import numpy as np
 
 from napari_ngff.plate.plate_layout import PLATE
 from napari_ngff.plate.results.dose_curves import compute_responses, fit_curve
-from napari_ngff.plate.tables.table import PLACES, WELL, text_categories
+from napari_ngff.plate.tables.table import LABEL, PLACES, WELL, text_categories
 from napari_ngff.viewer.layers.coloring import CATEGORY_COLORS, FEW, natural_key
 from napari_ngff.viewer.results.well_table import (
     ResultChoice,
@@ -107,8 +107,12 @@ def list_rows(
         groups = [key for key in found.keys if key in frame]
     frame.attrs["plates"] = count_plates(joined)
     numbers = [x for x in frame if frame[x].dtype.kind in "biuf" and x not in PLACES]
-    colored = joined.table_column
-    first = joined.list_columns()[colored] if colored is not None else ""
+    colored, titles = joined.table_column, joined.list_columns()
+    first = titles[colored] if colored is not None else ""
+    begun = None if colored is None else joined.find_first_column(colored.offer)
+    if colored is not None and colored.name == begun and not of_objects:
+        # Nobody chose it.
+        first = titles.get(replace(colored, name=LABEL), first)
     numbers.sort(
         key=lambda x: (not is_near(x, first), x in groups, x.startswith("number of"))
     )
