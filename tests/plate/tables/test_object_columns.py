@@ -101,16 +101,16 @@ def test_what_is_wrong_with_a_table_is_told_and_the_others_are_shown(image, case
 
 
 def test_rows_that_are_not_left_out_keep_their_values(image):
-    for case in (
-        "ids of no object",
-        "several rows for an object",
-        "words among numbers",
+    for case, value in (
+        ("ids of no object", 1),
+        ("several rows for an object", 7),
+        ("words among numbers", "3.5"),
     ):
-        write_feature_table(image, case, BAD[case][0])
+        write_feature_table(image, case, BAD[case][0].replace({"a": {1: value}}))
     objects, _ = joined(image)
     first, second, third = (objects[x] for x in objects.columns[1:])
     assert first.isna().tolist() == [False, True, True]
-    assert first[0] == second[0] == 1
+    assert (first[0], second[0]) == (1, 7)
     assert second.isna().tolist() == [False, True, True]
     assert third.tolist() == ["3.5", "n/d", "4"]
 
@@ -135,7 +135,8 @@ def test_rows_are_those_of_the_time_point(image):
 
 def test_names_that_are_used_twice_name_their_table(image):
     write_feature_table(image, "one", GOOD)
-    write_feature_table(image, "two", GOOD)
+    other = {"area": GOOD["area"] + 1, "kind": GOOD["kind"] + "x"}
+    write_feature_table(image, "two", GOOD.assign(**other))
     assert list(joined(image)[0]) == [
         "label", "area", "kind", "area (two)", "kind (two)",
     ]  # fmt: skip
@@ -150,3 +151,25 @@ def test_truth_and_dates_are_text(image):
     assert objects["ok"][:2].tolist() == ["True", "False"]
     assert objects["day"][:2].tolist() == ["2026-01-02"] * 2
     assert objects.loc[2, ["ok", "day"]].isna().all()
+
+
+@pytest.mark.parametrize("change", [0, 1e-12, 1.0, np.nan])
+@pytest.mark.parametrize("title", ["area", "kind", "centroid_x"])
+def test_a_column_with_the_same_values_is_shown_once(title, change):
+    table = GOOD.assign(centroid_x=[0.1 + 0.2, np.nan, 3.0])
+    objects = table.sort_values("label").reset_index(drop=True)
+    other = table.copy()
+    if title == "kind":
+        other.loc[0, "kind"] = "c" if abs(change) < 0.1 else None
+    else:
+        other.loc[0, title] += change
+    found, notes = join_columns(objects, "saved", other, {})
+    found, more = join_columns(found, "properties", other, {})
+    is_same = abs(change) < 0.1
+    assert {*found} == {*objects, *[f"{title} (saved)"] * (not is_same)}
+    assert notes == more == []
+    if not is_same:
+        values = found.set_index("label")[f"{title} (saved)"]
+        pd.testing.assert_series_equal(
+            values, other.set_index("label")[title].sort_index(), check_names=False
+        )

@@ -56,7 +56,8 @@ def join_columns(
     objects
         A pandas.DataFrame with `LABEL`, each id once.
     name
-        Of the table, for messages and for names that are used twice.
+        Of the table, for messages and for names that are used twice. A column that
+        also has the same values is left out.
     table
         As of `read_feature_tables`.
     outer
@@ -94,8 +95,26 @@ def join_columns(
         table[title], is_mixed = _clean_values(table[title])
         if is_mixed:
             notes.append(f"Table {name}: {title} is text, as not all are numbers.")
+    rows = table.reindex(objects[LABEL])
+    table = table[[x for x in table if not _is_there(objects, x, rows[x])]]
     table = table.rename(columns=lambda x: f"{x} ({name})" if x in objects else x)
     return objects.join(table, on=LABEL), notes
+
+
+def _is_there(objects: Any, title: str, values: Any) -> bool:
+    """Return whether a column of this name has the same values already."""
+    values = values.set_axis(objects.index)
+    for name in objects:
+        if name == title or str(name).startswith(f"{title} ("):
+            known = objects[name]
+            are_numbers = {known.dtype.kind, values.dtype.kind} <= {*"iuf"}
+            # Sums differ a little by the order in which they are made.
+            if values.equals(known) or (
+                are_numbers
+                and np.allclose(known, values, rtol=1e-6, atol=0, equal_nan=True)
+            ):
+                return True
+    return False
 
 
 def _clean_values(values: Any) -> tuple[Any, bool]:
