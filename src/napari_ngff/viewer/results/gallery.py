@@ -51,7 +51,10 @@ CLASSES = PREDICTED, CLASS
 """Columns of classes; of both, the last one counts."""
 
 NOT_READ = "Wait until the crops of these objects are read."
-NO_CLASS = "No class has key {}. Add classes in the dock Annotate."
+NO_CLASS = (
+    "No class has key {}. Select the labels in the layer list and add classes in"
+    " Annotate first."
+)
 
 
 def list_objects(
