@@ -140,8 +140,8 @@ def test_keys_give_crops_of_fields_that_are_not_open_a_class(viewer, page, monke
     browser = session_of(viewer).browser
     choose(page, 0)
     QTest.keyClick(page.view, Qt.Key.Key_1)
-    told = "Select the labels in the layer list and add classes in Annotate first."
-    assert page.note.text() == f"No class has key 1. {told}"
+    todo = "Select the labels in the layer list and add classes in Annotate first."
+    assert page.note.text() == f"No class has key 1. {todo}"
     add_classes(viewer, page)
     first = place_of(page, "A/1", "0", 2), place_of(page, "A/1", "0", 3)
     other = place_of(page, "A/3", "0", 4)
