@@ -103,18 +103,17 @@ def join_columns(
 
 def _is_there(objects: Any, title: str, values: Any) -> bool:
     """Return whether a column of this name has the same values already."""
-    values = values.set_axis(objects.index)
-    for name in objects:
-        if name == title or str(name).startswith(f"{title} ("):
-            known = objects[name]
-            are_numbers = {known.dtype.kind, values.dtype.kind} <= {*"iuf"}
-            # Sums differ a little by the order in which they are made.
-            if values.equals(known) or (
-                are_numbers
-                and np.allclose(known, values, rtol=1e-6, atol=0, equal_nan=True)
-            ):
-                return True
-    return False
+    values, start = values.set_axis(objects.index), f"{title} ("
+    named = (objects[x] for x in objects if x == title or str(x).startswith(start))
+    # Sums differ a little by the order in which they are made.
+    return any(
+        values.equals(known)
+        or (
+            {known.dtype.kind, values.dtype.kind} <= {*"iuf"}
+            and np.allclose(known, values, rtol=1e-6, atol=0, equal_nan=True)
+        )
+        for known in named
+    )
 
 
 def _clean_values(values: Any) -> tuple[Any, bool]:

@@ -35,11 +35,10 @@ from napari_ngff.viewer.layers.coloring import (
 NUMBERS = ("sum", "mean", "median", "std", "min", "max")
 """How numbers of objects of images become that of a well, the usual way first."""
 
+# Names of columns whose numbers only name things; most are CellProfiler's.
 NUMBER = re.compile(
     r"(image|object)_?number$|^(id|index|label)$|^(image_)?metadata_", re.IGNORECASE
 )
-"""Names of columns whose numbers only name things; most are CellProfiler's."""
-
 LABELS = "labels"
 """Column of a table that counts labels."""
 

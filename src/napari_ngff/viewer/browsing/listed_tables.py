@@ -35,9 +35,7 @@ Tables = Mapping[TableOffer, WellTable]
 MADE = TableOrigin.COUNT, TableOrigin.STATES
 """Origins of tables whose columns are the same for all labels."""
 
-MOST_LETTERS = 120
-"""What plates lack is named up to this number of letters, and counted above it."""
-
+MOST_LETTERS = 120  # of what plates lack; above that, plates are counted
 LACKS = "Tables or columns are missing on {} of {} plates: hover here to read which."
 
 MOST_NAMED = 3
@@ -290,10 +288,13 @@ class ListedTables:
         titles = self.titles
         named = {titles[address]: x for address, x in self.list_plates().items()}
         told = [*self._problems, *list_lacks(named)]
-        starts = [(f"{title}: ", f"{title} lacks ") for title in titles.values()]
-        count = sum(any(text.startswith(start) for text in told) for start in starts)
-        short, full = LACKS.format(count, len(titles)), " ".join(told)
-        return (full if len(full) < MOST_LETTERS else short), full
+        text = " ".join(told)
+        count = sum(
+            any(each.startswith((f"{title}: ", f"{title} lacks ")) for each in told)
+            for title in titles.values()
+        )
+        is_short = len(text) < MOST_LETTERS
+        return text if is_short else LACKS.format(count, len(titles)), text
 
     def joiner(self, tables: PlateTables) -> Callable[[], JoinedTables]:
         """Return a function that joins the tables of all plates, as `join_plates`.

@@ -109,10 +109,9 @@ def list_rows(
     numbers = [x for x in frame if frame[x].dtype.kind in "biuf" and x not in PLACES]
     colored, titles = joined.table_column, joined.list_columns()
     first = titles[colored] if colored is not None else ""
-    begun = None if colored is None else joined.find_first_column(colored.offer)
-    if colored is not None and colored.name == begun and not of_objects:
-        # Nobody chose it.
-        first = titles.get(replace(colored, name=LABEL), first)
+    if colored is not None and not of_objects:
+        is_usual = colored.name == joined.find_first_column(colored.offer)
+        first = titles.get(replace(colored, name=LABEL), first) if is_usual else first
     numbers.sort(
         key=lambda x: (not is_near(x, first), x in groups, x.startswith("number of"))
     )
