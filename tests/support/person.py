@@ -430,10 +430,11 @@ def row_place(listed, row):
 
 
 def button_with(text):
-    """Find the button that is to be seen with a text."""
+    """Find the button that is to be seen with a text, of a question if one is open."""
+    asking = QApplication.activeModalWidget()
     found = {
         button
-        for window in QApplication.topLevelWidgets()
+        for window in ([asking] if asking else QApplication.topLevelWidgets())
         for button in window.findChildren(QPushButton)
         if button.isVisible() and without_keys(button.text()) == text
     }

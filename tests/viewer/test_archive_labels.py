@@ -279,7 +279,7 @@ def test_a_disk_that_is_too_small_is_reported_with_the_numbers(
     with monkeypatch.context() as patch:
         patch.setattr(shutil, "disk_usage", lambda _: usage)
         assert not layer.saver.save_now()
-    assert "1 bytes free, and" in str(reported[-1])
+    assert "1 byte free, and" in str(reported[-1])
     assert " are needed" in str(reported[-1])
     assert path.read_bytes() == before
     assert os.listdir(path.parent) == [path.name]

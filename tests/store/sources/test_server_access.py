@@ -69,6 +69,7 @@ def were_signed(buckets, bucket=""):
 def test_a_public_bucket_needs_no_credentials(no_keys, buckets):
     source = open_node(FILES[True]).location.source
     assert set(were_signed(buckets)) == {False}
+    source.ask_writable().result()
     assert "cannot be written" in source.why_not_written()
     assert source.fetch_part("zarr.json", 0, 5).data == source.get("zarr.json")[:5]
 
@@ -283,6 +284,7 @@ def test_buckets_of_google_and_azure_are_read(
         assert store.get("thing", 2, 3) == b"234"
         assert store.get("thing", -3, 2) == b"78"
         assert store.get("nothing") is None
+        store.ask_writable().result()
         assert "cannot be written" in store.why_not_written("")
 
 

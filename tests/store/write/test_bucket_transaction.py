@@ -123,6 +123,7 @@ def test_a_server_that_is_busy_makes_no_bucket_read_only(
     source = RemoteStore(ADDRESS)
     monkeypatch.setattr(remote_store, "PAUSES", ())
     monkeypatch.setattr(files, "answer", lambda asked: status)
+    source.ask_writable().result()
     assert wanted in source.why_not_written()
     assert bool(source.why_not_written()) is bool(wanted)
 
