@@ -26,6 +26,7 @@ FILL_BUDGET = 1 << 25
 work."""
 
 TOO_LARGE = f"The object is larger than {FILL_BUDGET // 10**6} million pixels."
+ONE_PLACE = "Click different places of one object."
 
 
 def flood_region(
@@ -191,7 +192,8 @@ def split_object(
 ) -> list[Indices]:
     """Split an object where it is narrowest, into one part for each seed.
 
-    By watershed on the distance from the object's border (Vincent and Soille 1991).
+    Seeds in pieces that do not touch part these from each other. Other objects are
+    split by watershed on the distance from their border (Vincent and Soille 1991).
 
     Parameters
     ----------
@@ -212,8 +214,8 @@ def split_object(
     Raises
     ------
     ValueError
-        Where seeds lie in different objects, or in the same voxel, or the object is
-        too large to be read.
+        Where seeds lie in the same voxel, or some in one piece and some in another, or
+        the object is too large to be read.
     """
     # Importing scikit-image takes longer than most splits.
     from skimage.segmentation import watershed
@@ -227,8 +229,10 @@ def split_object(
     for number, seed in enumerate(seeds, 1):
         seed_index = tuple(int(seed[a]) - o for a, o in zip(axes, origin, strict=True))
         inside = all(0 <= i < n for i, n in zip(seed_index, mask.shape, strict=True))
-        if not inside or not mask[seed_index] or markers[seed_index]:
-            raise ValueError("Click different places of one object.")
+        if not inside or not mask[seed_index]:
+            return _find_pieces(level, seeds, axes)
+        if markers[seed_index]:
+            raise ValueError(ONE_PLACE)
         markers[seed_index] = number
         places.append(seed_index)
     # Padded, since an object also ends at the border of its box.
@@ -246,6 +250,16 @@ def split_object(
         break
     parts: Any = watershed(-depth, markers, mask=mask)
     return [mask_runs(parts == n, origin) for n in range(1, len(seeds) + 1)]
+
+
+def _find_pieces(
+    level: CanvasLevel, seeds: Sequence[Sequence[int]], axes: Sequence[int]
+) -> list[Indices]:
+    """Find the pieces of an object that do not touch, each by one seed."""
+    pieces = [find_object(level, seed, axes) for seed in seeds]
+    if len({piece.tobytes() for piece in pieces}) < len(seeds):
+        raise ValueError(ONE_PLACE)
+    return pieces
 
 
 def _mark_ascent(depth: Any, markers: Any, number: int) -> bool:

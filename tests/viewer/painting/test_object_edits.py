@@ -52,6 +52,19 @@ def test_touching_objects_are_cut_at_their_neck_and_joined_again():
     np.testing.assert_array_equal(shown(layer), pixels)
 
 
+def test_pieces_that_were_joined_are_parted_again():
+    """Two places in one piece beside another are none that part anything."""
+    layer, _ = two_discs()
+    join_objects(layer, (3, 3), 5).apply_edits()
+    assert cut_object(layer, [(30, 30), (3, 3)]).apply_edits() == (5, 10)
+    found = shown(layer)
+    assert set(np.unique(found[2:6, 2:6])) == {10}
+    assert set(np.unique(found[10:])) == {0, 5}
+    layer.undo()
+    with pytest.raises(ValueError, match="different places"):
+        cut_object(layer, [(30, 20), (30, 70), (3, 3)])
+
+
 @pytest.mark.parametrize("edited", [2, 3])
 def test_three_parts_in_a_stack(edited):
     pixels = np.zeros((5, 20, 60), "u1")

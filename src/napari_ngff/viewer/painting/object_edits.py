@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.labels.edits import Edit
-from napari_ngff.labels.label_objects import find_object, split_object
+from napari_ngff.labels.label_objects import ONE_PLACE, find_object, split_object
 from napari_ngff.labels.shapes import Mask
 from napari_ngff.metadata.units import TIME_UNITS
 from napari_ngff.store.arrays.boxes import Box, box_shape, intersect_boxes
@@ -219,6 +219,8 @@ def cut_object(
     old = _label_in(canvas, seeds[0])
     if old == 0 or len(seeds) < 2:
         raise ValueError("Click two places of one object.")
+    if any(_label_in(canvas, seed) != old for seed in seeds):
+        raise ValueError(ONE_PLACE)
     check_changeable(layer, old)
     axes = space_axes(layer)
     # Distances are in the unit of the axes: "narrowest" must not depend on the shape of
