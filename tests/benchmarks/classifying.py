@@ -58,7 +58,7 @@ def main():
     clicks["class"] = np.where(kinds, "round", "long")
     joining, joined = best(lambda: join_clicks(table, clicks))
     training, rule = best(lambda: train_rule(joined))
-    predicting, found = best(lambda: rule.predict(table, lambda *_: True))
+    predicting, found = best(lambda: rule.predict(table.frame, lambda *_: True))
     finding, _ = best(lambda: find_unsure(table, found["margin"], clicks))
     values = joined[rule.columns].to_numpy()
     forest = RandomForestClassifier(TREES, random_state=0)

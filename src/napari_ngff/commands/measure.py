@@ -15,6 +15,7 @@ from napari_ngff.commands.command_line import (
     show_progress,
 )
 from napari_ngff.errors import OptionError
+from napari_ngff.plate.results.object_classifier import MARGIN, parse_rule
 from napari_ngff.plate.tables.files import WRITTEN, check_target, write_frame
 from napari_ngff.plate.tables.measure_labels import FieldTask, KeptTables, measure
 from napari_ngff.plate.tables.object_features import COLUMNS, choose_columns
@@ -47,6 +48,11 @@ def add_measure(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         action="store_true",
         help="leave out fields that this command has measured before it was stopped",
     )
+    command.add_argument(
+        "--rule",
+        metavar="FILE",
+        help="predict classes by a rule that was saved on the page Classify",
+    )
     add_scheduler(command)
 
 
@@ -57,6 +63,7 @@ def run(options: argparse.Namespace) -> int:
         text = f"{options.out}: tables are written as {' or '.join(WRITTEN)}."
         raise OptionError(text, "out")
     columns = choose_columns(options.columns)
+    rule = parse_rule(Path(options.rule).read_text("utf-8")) if options.rule else None
     check_target(options.out)
     aside = Path(f"{options.out}.part")
     key = (options.label, *columns)
@@ -72,13 +79,20 @@ def run(options: argparse.Namespace) -> int:
         )
     # None is only for who gives up, which nobody does here.
     assert result is not None
-    write_frame(result.frame, options.out)
+    frame, problems = result.frame, [*result.problems]
+    try:
+        if rule is not None:
+            found = rule.predict(frame, lambda done, total: True)
+            frame = frame.assign(**found.drop(columns=MARGIN))
+    except ValueError as error:
+        problems.append(f"predicted classes. {error}")
+    write_frame(frame, options.out)
     aside.unlink(missing_ok=True)
     print(f"{result.rows_text} -> {options.out}")
     if result.size_note:
         print(result.size_note)
     if result.without:
         print(f"{result.without} images have no labels {options.label}")
-    for problem in result.problems:
+    for problem in problems:
         print_line(f"left out: {problem}")
-    return FAILED if result.problems else 0
+    return FAILED if problems else 0

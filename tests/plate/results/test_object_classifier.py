@@ -77,7 +77,7 @@ def test_a_rule_is_that_of_scikit_learn(fields):
     confused = np.sum((classes == "long") & (found == "round"))
     assert rule.check["confusion"]["long"]["round"] == confused
     forest.fit(values, classes)
-    predicted = rule.predict(table, go_on)
+    predicted = rule.predict(table.frame, go_on)
     shares = forest.predict_proba(table.frame[rule.columns].to_numpy())
     np.testing.assert_array_equal(predicted["probability"], shares.max(axis=1))
     assert (predicted["predicted"] == forest.classes_[shares.argmax(axis=1)]).all()
@@ -95,7 +95,7 @@ def test_a_rule_is_the_same_again_from_its_file(monkeypatch):
     text = rule.dump_text()
     json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
     again = parse_rule(text)
-    before, after = (each.predict(table, go_on) for each in (rule, again))
+    before, after = (each.predict(table.frame, go_on) for each in (rule, again))
     pd.testing.assert_frame_equal(before, after)
     assert again.dump_text() == text
     content = json.loads(text)
@@ -116,9 +116,9 @@ def test_what_cannot_be_learned_or_predicted_is_told(monkeypatch):
     rule = train_rule(join_clicks(table, few))
     assert rule.check == {}
     assert "2 objects: too few to find out how well" in rule.description
-    assert rule.predict(table, lambda count, total: False) is None
-    other = make_table(table.frame.drop(columns="area"), "other")
-    with pytest.raises(ValueError, match="other has no numbers of area"):
+    assert rule.predict(table.frame, lambda count, total: False) is None
+    other = table.frame.drop(columns="area")
+    with pytest.raises(ValueError, match="The table has no numbers of area"):
         rule.predict(other, go_on)
     monkeypatch.setattr(object_classifier, "find_spec", lambda name: None)
     with pytest.raises(UnsupportedError, match=r"napari-ngff\[classify\]"):

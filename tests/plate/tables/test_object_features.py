@@ -11,10 +11,13 @@ from skimage.measure import label, regionprops
 from napari_ngff import measure, open_node
 from napari_ngff.cli import main
 from napari_ngff.errors import OptionError
+from napari_ngff.plate.results.object_classifier import train_rule
 from napari_ngff.plate.tables import labelled_image, object_features
+from napari_ngff.plate.tables.labelled_image import CLASS
 from napari_ngff.plate.tables.measure_labels import FieldTask
 from napari_ngff.plate.tables.measure_labels import measure as measure_node
 from napari_ngff.plate.tables.object_features import COLUMNS, choose_columns
+from napari_ngff.plate.tables.table import FIELD, PLACES
 from plates import SPACING, write_group, write_image, write_plate
 
 SHAPE, TEXTURE = COLUMNS.values()
@@ -165,3 +168,28 @@ def test_a_plate_by_the_command(tmp_path, capsys):
     with pytest.raises(OptionError):
         measure(str(plate), "nuclei", columns=["shapes"])
     assert "solidity" in measure(str(plate), "nuclei", columns=["shape"]).frame
+
+
+def test_a_plate_is_measured_and_predicted_by_a_rule(tmp_path, capsys):
+    plate = write_plate(tmp_path / "p", labelled=lambda _: ["nuclei"])
+    out = tmp_path / "a.csv"
+    call = ["measure", str(plate), "--label", "nuclei", "--out", str(out)]
+    assert main(call) == 0
+    measured = pd.read_csv(out, dtype={FIELD: str})
+    clicked = measured.assign(**{CLASS: np.where(measured.index % 2, "a", "b")})
+    rule = train_rule(clicked[[*PLACES, CLASS, "voxels", "mean_0"]])
+    (tmp_path / "rule.json").write_text(rule.dump_text())
+    assert main([*call, "--rule", str(tmp_path / "rule.json")]) == 0
+    found = pd.read_csv(out, dtype={FIELD: str})
+    pd.testing.assert_frame_equal(found[measured.columns], measured)
+    expected = rule.predict(measured, lambda *_: True)
+    assert found["predicted"].to_list() == expected["predicted"].to_list()
+    np.testing.assert_allclose(found["probability"], expected["probability"])
+    lacks = rule.dump_text().replace('"mean_0"', '"solidity"')
+    (tmp_path / "rule.json").write_text(lacks)
+    capsys.readouterr()
+    assert main([*call, "--rule", str(tmp_path / "rule.json")]) == 1
+    assert "predicted classes. The table has no numbers of solidity." in (
+        capsys.readouterr().err
+    )
+    assert len(pd.read_csv(out)) == len(measured)

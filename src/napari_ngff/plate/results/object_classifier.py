@@ -73,8 +73,15 @@ class ObjectRule:
         given = f"{share} are given the same class when they {check['way']}."
         return f"Of {count:,} objects used to train, {given}"
 
-    def predict(self, table: WellTable, goes_on: Callable[[int, int], bool]) -> Any:
+    def predict(self, frame: Any, goes_on: Callable[[int, int], bool]) -> Any:
         """Find the class of all objects of a table, some at a time.
+
+        Parameters
+        ----------
+        frame
+            A pandas.DataFrame with a row for each object.
+        goes_on
+            Gets how many are done, and of how many; False gives up.
 
         Returns
         -------
@@ -89,10 +96,11 @@ class ObjectRule:
         """
         import pandas as pd
 
-        lacking = ", ".join(x for x in self.columns if x not in table.numeric_columns)
+        numbers = frame.select_dtypes(["number", "bool"])
+        lacking = ", ".join(x for x in self.columns if x not in numbers)
         if lacking:
-            raise ValueError(f"{table.name} has no numbers of {lacking}.")
-        values, parts = _take_numbers(table.frame[self.columns]), []
+            raise ValueError(f"The table has no numbers of {lacking}.")
+        values, parts = _take_numbers(frame[self.columns]), []
         for start in range(0, len(values), CHUNK):
             if not goes_on(start, len(values)):
                 return None
@@ -101,7 +109,7 @@ class ObjectRule:
         names = pd.Categorical.from_codes(shares.argmax(axis=1), self.model.classes_)
         second, first = np.partition(shares, [-2, -1], axis=1)[:, -2:].T
         found = {PREDICTED: names, PROBABILITY: first, MARGIN: first - second}
-        return pd.DataFrame(found, index=table.frame.index)
+        return pd.DataFrame(found, index=frame.index)
 
     def dump_text(self) -> str:
         """Write the rule as JSON, from which `parse_rule` trains it again."""

@@ -114,7 +114,7 @@ class Classifying:
         rule, table, tables = self.rule, self.table, self.objects.tables
 
         def find(turn: TaskTurn) -> Any:
-            found = rule.predict(table, turn.report_progress)
+            found = rule.predict(table.frame, turn.report_progress)
             if found is None:
                 return None
             margins = found.pop(MARGIN)
