@@ -365,11 +365,15 @@ def test_each_of_several_quick_clicks_is_done_in_turn(viewer, dock):
     layer = OMEZarrLabels(Canvas([Held(pixels, (200, 300))]), name="labels")
     viewer.layers.clear()
     viewer.add_layer(layer)
-    viewer.reset_view()
-    pump(100)
     dock.setKind("objects")
     Held.released.clear()
     press(dock.objects.delete)
+    # The canvas is narrower once the dock has its width.
+    width = None
+    while width != (width := canvas(viewer).size[-1]):
+        pump(200)
+    viewer.reset_view()
+    pump(100)
     for number in range(3):
         click(viewer, (100, 45 + 70 * number))
     press(dock.objects.join)
