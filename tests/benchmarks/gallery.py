@@ -101,7 +101,7 @@ def measure_screens(root, found):
     fields, arrays = {}, {}
     for heat in ("first", "again"):
         step = f"{SEEN} crops, {heat}"
-        boxes = timed(step, lambda: read_screen(root, found[0], found[3], fields))
+        boxes = timed(step, lambda: read_screen(root, found[0], found[2], fields))
         step = f"  the boxes by zarr, {heat}"
         timed(step, lambda boxes=boxes: read_boxes(root, boxes, arrays))
 
@@ -117,7 +117,7 @@ def main():
         for column in ("", "area"):
             order = f"put {rows:,} rows in order by {column or 'the table'}"
             found = timed(
-                order, lambda c=column: list_objects(table, c, False, "", None)
+                order, lambda c=column: list_objects(table.frame, c, False, "", None)
             )
             measure_screens(root, found)
 
