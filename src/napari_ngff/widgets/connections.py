@@ -219,6 +219,17 @@ class ChoiceBox(QComboBox):
         text = metrics.horizontalAdvance(self.currentText()[:MOST_LETTERS])
         return hint.grownBy(QMargins(0, 0, max(0, text - least), 0))
 
+    @override
+    def showPopup(self) -> None:
+        """Show a list that is as wide as its longest entry."""
+        view = self.view()
+        assert view is not None
+        port = view.viewport()
+        assert port is not None
+        beside = view.width() - port.width()
+        view.setMinimumWidth(view.sizeHintForColumn(0) + beside)
+        super().showPopup()
+
 
 def choice_box(parent: QWidget, name: str, tip: str) -> QComboBox:
     """Make a box of choices whose width does not widen the dock."""
