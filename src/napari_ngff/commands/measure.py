@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 from pathlib import Path
 
 from napari_ngff.commands.command_line import (
@@ -15,10 +16,14 @@ from napari_ngff.commands.command_line import (
     show_progress,
 )
 from napari_ngff.errors import OptionError
-from napari_ngff.plate.results.object_classifier import MARGIN, parse_rule
+from napari_ngff.plate.results.object_classifier import parse_rule
 from napari_ngff.plate.tables.files import WRITTEN, check_target, write_frame
 from napari_ngff.plate.tables.measure_labels import FieldTask, KeptTables, measure
-from napari_ngff.plate.tables.object_features import COLUMNS, choose_columns
+from napari_ngff.plate.tables.object_features import (
+    COLUMNS,
+    choose_columns,
+    columns_needed,
+)
 from napari_ngff.store.hierarchy.node import open_node
 
 
@@ -51,7 +56,7 @@ def add_measure(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     command.add_argument(
         "--rule",
         metavar="FILE",
-        help="predict classes by a rule that was saved on the page Classify",
+        help="also predict classes, by a rule that was saved on the page Classify",
     )
     add_scheduler(command)
 
@@ -62,11 +67,17 @@ def run(options: argparse.Namespace) -> int:
     if Path(options.out).suffix.lower() not in WRITTEN:
         text = f"{options.out}: tables are written as {' or '.join(WRITTEN)}."
         raise OptionError(text, "out")
-    columns = choose_columns(options.columns)
-    rule = parse_rule(Path(options.rule).read_text("utf-8")) if options.rule else None
+    names, key, add_classes = [*options.columns], [options.label], None
+    if options.rule:
+        text = Path(options.rule).read_text("utf-8")
+        rule = parse_rule(text)
+        names += columns_needed(rule.columns)
+        key.append(hashlib.sha256(text.encode()).hexdigest())
+        add_classes = rule.add_classes
+    task = FieldTask(choose_columns(names), add_classes)
     check_target(options.out)
     aside = Path(f"{options.out}.part")
-    key = (options.label, *columns)
+    key += task.columns
     kept = KeptTables(aside, key, resume=options.resume)
     with keeping_no_chunks(), show_progress(" images") as goes_on:
         result = measure(
@@ -74,25 +85,18 @@ def run(options: argparse.Namespace) -> int:
             options.label,
             scheduler=options.scheduler,
             goes_on=goes_on,
-            task=FieldTask(columns),
+            task=task,
             kept=kept,
         )
     # None is only for who gives up, which nobody does here.
     assert result is not None
-    frame, problems = result.frame, [*result.problems]
-    try:
-        if rule is not None:
-            found = rule.predict(frame, lambda done, total: True)
-            frame = frame.assign(**found.drop(columns=MARGIN))
-    except ValueError as error:
-        problems.append(f"predicted classes. {error}")
-    write_frame(frame, options.out)
+    write_frame(result.frame, options.out)
     aside.unlink(missing_ok=True)
     print(f"{result.rows_text} -> {options.out}")
     if result.size_note:
         print(result.size_note)
     if result.without:
         print(f"{result.without} images have no labels {options.label}")
-    for problem in problems:
+    for problem in result.problems:
         print_line(f"left out: {problem}")
-    return FAILED if problems else 0
+    return FAILED if result.problems else 0

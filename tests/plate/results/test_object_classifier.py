@@ -120,6 +120,8 @@ def test_what_cannot_be_learned_or_predicted_is_told(monkeypatch):
     other = table.frame.drop(columns="area")
     with pytest.raises(ValueError, match="The table has no numbers of area"):
         rule.predict(other, go_on)
+    with pytest.raises(ValueError, match="The table has no objects"):
+        rule.predict(table.frame.head(0), go_on)
     monkeypatch.setattr(object_classifier, "find_spec", lambda name: None)
     with pytest.raises(UnsupportedError, match=r"napari-ngff\[classify\]"):
         train_rule(join_clicks(table, few))

@@ -14,8 +14,9 @@ from skimage.measure import regionprops_table
 from napari_ngff import open_node
 from napari_ngff.cli import main
 from napari_ngff.errors import AccessError, NodeNotFoundError, UnsupportedError
+from napari_ngff.plate.results.object_classifier import train_rule
 from napari_ngff.plate.tables import labelled_image, measure_labels
-from napari_ngff.plate.tables.labelled_image import open_labelled
+from napari_ngff.plate.tables.labelled_image import CLASS, open_labelled
 from napari_ngff.plate.tables.measure_labels import (
     FieldTask,
     count_field,
@@ -23,6 +24,7 @@ from napari_ngff.plate.tables.measure_labels import (
     places_of,
 )
 from napari_ngff.plate.tables.object_features import choose_columns
+from napari_ngff.plate.tables.table import PLACES
 from plates import SPACING, write_image, write_plate
 
 RNG = np.random.default_rng(5)
@@ -569,13 +571,22 @@ def test_without_distributed_it_says_what_to_install(plate, monkeypatch):
         measure(open_node(str(plate)), "nuclei", scheduler="tcp://127.0.0.1:1")
 
 
+def learn_rule(measured):
+    """Learn two classes of objects of all sizes."""
+    kinds = np.where(measured["voxels"] > measured["voxels"].median(), "big", "small")
+    clicked = measured.assign(**{CLASS: kinds})
+    return train_rule(clicked[[*PLACES, CLASS, "voxels", "mean_0"]])
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 def test_a_cluster_finds_the_same(plate):
     distributed = pytest.importorskip("distributed")
     node = open_node(str(plate))
-    task = FieldTask(choose_columns(["shape", "texture"]))
+    rule = learn_rule(measure(node, "nuclei").frame)
+    task = FieldTask(choose_columns(["shape", "texture"]), rule.add_classes)
     wanted = measure(node, "nuclei", task=task)
+    assert {"predicted", "std_0"} < {*wanted.frame}
     image = measure(node.child("A/1/0"), "nuclei", task=task)
     with distributed.LocalCluster(
         n_workers=1, threads_per_worker=2, processes=True, dashboard_address=None
@@ -653,13 +664,27 @@ def measure_until(monkeypatch, count, *call):
     return read
 
 
-@pytest.mark.parametrize("columns", [[], ["--columns", "shape,texture"]])
+@pytest.fixture(scope="module")
+def rule_file(few):
+    """A file of a rule that was learned of the objects of ``few``."""
+    file = few.with_name("rule.json")
+    file.write_text(
+        learn_rule(measure(open_node(str(few)), "nuclei").frame).dump_text()
+    )
+    return file
+
+
+@pytest.mark.parametrize("columns", ["", "shape,texture", "shape --rule"])
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_measuring_is_resumed(few, tmp_path, monkeypatch, capsys, suffix, columns):
+def test_measuring_is_resumed(
+    few, rule_file, tmp_path, monkeypatch, capsys, suffix, columns
+):
     monkeypatch.setattr(measure_labels, "CORES", 1)
     monkeypatch.setattr(measure_labels, "PER_WORKER", 1)
     at_once, out = tmp_path / f"at_once.{suffix}", tmp_path / f"out.{suffix}"
-    call = [few, "--label", "nuclei", *columns, "--out"]
+    names, _, rule = columns.partition(" ")
+    call = [few, "--label", "nuclei", *(["--columns", names] if names else [])]
+    call += [*([rule, rule_file] if rule else []), "--out"]
     every = measure_until(monkeypatch, None, *call, at_once)
     wanted = capsys.readouterr().out
     aside = tmp_path / f"out.{suffix}.part"
@@ -678,7 +703,7 @@ def test_measuring_is_resumed(few, tmp_path, monkeypatch, capsys, suffix, column
     assert not aside.exists()
 
 
-def test_tables_of_others_are_not_resumed(few, tmp_path, monkeypatch):
+def test_tables_of_others_are_not_resumed(few, rule_file, tmp_path, monkeypatch):
     monkeypatch.setattr(measure_labels, "CORES", 1)
     monkeypatch.setattr(measure_labels, "PER_WORKER", 1)
     other = shutil.copytree(few, tmp_path / "other.zarr")
@@ -690,6 +715,8 @@ def test_tables_of_others_are_not_resumed(few, tmp_path, monkeypatch):
         ([few], [other, "--resume"]),
         ([few], [few, shape, "--resume"]),
         ([few, shape], [few, "--resume"]),
+        ([few], [few, "--rule", rule_file, "--resume"]),
+        ([few, "--rule", rule_file], [few, "--resume"]),
         ([few], [few]),
     ):
         measure_until(monkeypatch, 3, *first, *call)

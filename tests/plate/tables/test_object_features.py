@@ -17,7 +17,7 @@ from napari_ngff.plate.tables.labelled_image import CLASS
 from napari_ngff.plate.tables.measure_labels import FieldTask
 from napari_ngff.plate.tables.measure_labels import measure as measure_node
 from napari_ngff.plate.tables.object_features import COLUMNS, choose_columns
-from napari_ngff.plate.tables.table import FIELD, PLACES
+from napari_ngff.plate.tables.table import FIELD, PLACES, WELL
 from plates import SPACING, write_group, write_image, write_plate
 
 SHAPE, TEXTURE = COLUMNS.values()
@@ -170,26 +170,54 @@ def test_a_plate_by_the_command(tmp_path, capsys):
     assert "solidity" in measure(str(plate), "nuclei", columns=["shape"]).frame
 
 
+def make_rule(call, out, columns):
+    """Measure by the command, and learn of half of the objects; save the rule."""
+    assert main([*call, "--columns", "shape,texture"]) == 0
+    measured = pd.read_csv(out, dtype={FIELD: str})
+    clicked = measured.assign(**{CLASS: np.where(measured.index % 2, "a", "b")})
+    rule = train_rule(clicked[[*PLACES, CLASS, *columns]])
+    file = out.with_name("rule.json")
+    file.write_text(rule.dump_text())
+    return rule, file, measured
+
+
 def test_a_plate_is_measured_and_predicted_by_a_rule(tmp_path, capsys):
     plate = write_plate(tmp_path / "p", labelled=lambda _: ["nuclei"])
     out = tmp_path / "a.csv"
     call = ["measure", str(plate), "--label", "nuclei", "--out", str(out)]
-    assert main(call) == 0
-    measured = pd.read_csv(out, dtype={FIELD: str})
-    clicked = measured.assign(**{CLASS: np.where(measured.index % 2, "a", "b")})
-    rule = train_rule(clicked[[*PLACES, CLASS, "voxels", "mean_0"]])
-    (tmp_path / "rule.json").write_text(rule.dump_text())
-    assert main([*call, "--rule", str(tmp_path / "rule.json")]) == 0
+    rule, file, measured = make_rule(call, out, ["voxels", "mean_0", "extent", "std_0"])
+    assert main([*call, "--rule", str(file)]) == 0
     found = pd.read_csv(out, dtype={FIELD: str})
-    pd.testing.assert_frame_equal(found[measured.columns], measured)
+    # The columns that the rule needs are measured without being asked for.
+    extra = ["extent", "std_0", "predicted", "probability"]
+    assert [*found.columns[-4:]] == extra
+    same = found.columns[:-2]
+    pd.testing.assert_frame_equal(found[same], measured[same])
     expected = rule.predict(measured, lambda *_: True)
     assert found["predicted"].to_list() == expected["predicted"].to_list()
     np.testing.assert_allclose(found["probability"], expected["probability"])
-    lacks = rule.dump_text().replace('"mean_0"', '"solidity"')
-    (tmp_path / "rule.json").write_text(lacks)
+    file.write_text(rule.dump_text().replace('"mean_0"', '"mean_DNA"'))
     capsys.readouterr()
-    assert main([*call, "--rule", str(tmp_path / "rule.json")]) == 1
-    assert "predicted classes. The table has no numbers of solidity." in (
-        capsys.readouterr().err
+    assert main([*call, "--rule", str(file)]) == 1
+    message = "0: no predicted classes. The table has no numbers of mean_DNA."
+    assert message in capsys.readouterr().err
+    pd.testing.assert_frame_equal(
+        pd.read_csv(out, dtype={FIELD: str}), found.drop(columns=extra[2:])
     )
-    assert len(pd.read_csv(out)) == len(measured)
+
+
+def test_an_image_is_predicted_by_a_rule(tmp_path, capsys):
+    plate = write_plate(tmp_path / "p", labelled=lambda _: ["nuclei"])
+    out = tmp_path / "a.csv"
+    call = ["measure", str(plate), "--label", "nuclei", "--out", str(out)]
+    rule, file, measured = make_rule(call, out, ["area", "solidity"])
+    image = str(plate / "A/1/0")
+    call = ["measure", image, "--label", "nuclei", "--out", str(out)]
+    assert main([*call, "--rule", str(file)]) == 0
+    of_field = measured[(measured[WELL] == "A1") & (measured[FIELD] == "0")]
+    expected = rule.predict(of_field, lambda *_: True)["predicted"]
+    assert pd.read_csv(out)["predicted"].to_list() == expected.to_list()
+    file.write_text(rule.dump_text().replace('"area"', '"mean_DNA"'))
+    assert main([*call, "--rule", str(file)]) == 1
+    assert "no numbers of mean_DNA" in capsys.readouterr().err
+    assert "predicted" not in pd.read_csv(out)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections import Counter
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -40,6 +41,10 @@ TREES, PARTS, CHUNK = 50, 5, 100_000
 LEAST_FIELDS = 3  # with each class, so that whole fields are left out
 ALONE = "are left out of training"
 WITH_FIELD = "and all others of their field are left out of training"
+
+# While a forest predicts, scikit-learn exchanges the warning filters of all threads:
+# two threads would show warnings that are none, and so would its own threads.
+ONE_THREAD = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +97,7 @@ class ObjectRule:
         Raises
         ------
         ValueError
-            Where the table lacks columns.
+            Where the table lacks columns, or has no objects.
         """
         import pandas as pd
 
@@ -100,16 +105,32 @@ class ObjectRule:
         lacking = ", ".join(x for x in self.columns if x not in numbers)
         if lacking:
             raise ValueError(f"The table has no numbers of {lacking}.")
+        if not len(frame):
+            raise ValueError("The table has no objects.")
         values, parts = _take_numbers(frame[self.columns]), []
         for start in range(0, len(values), CHUNK):
             if not goes_on(start, len(values)):
                 return None
-            parts.append(self.model.predict_proba(values[start : start + CHUNK]))
+            with ONE_THREAD:
+                parts.append(self.model.predict_proba(values[start : start + CHUNK]))
         shares = np.concatenate(parts)
         names = pd.Categorical.from_codes(shares.argmax(axis=1), self.model.classes_)
         second, first = np.partition(shares, [-2, -1], axis=1)[:, -2:].T
         found = {PREDICTED: names, PROBABILITY: first, MARGIN: first - second}
         return pd.DataFrame(found, index=frame.index)
+
+    def add_classes(self, frame: Any) -> Any:
+        """Return a table with `PREDICTED` and `PROBABILITY` of its objects.
+
+        Raises
+        ------
+        ValueError
+            Where the table lacks columns.
+        """
+        found = self.predict(frame, lambda done, total: True)
+        # A text: parts of a table may have other classes.
+        names = found[PREDICTED].astype(object)
+        return frame.assign(**{PREDICTED: names, PROBABILITY: found[PROBABILITY]})
 
     def dump_text(self) -> str:
         """Write the rule as JSON, from which `parse_rule` trains it again."""
@@ -180,7 +201,7 @@ def train_rule(rows: Any) -> ObjectRule:
         raise ValueError("Give objects of this table two classes first, or more.")
     model = pipeline.make_pipeline(
         impute.SimpleImputer(strategy="median", keep_empty_features=True),
-        ensemble.RandomForestClassifier(TREES, random_state=0, n_jobs=-1),
+        ensemble.RandomForestClassifier(TREES, random_state=0),
     )
     groups, way, check = rows[WELL] + "/" + rows[FIELD], WITH_FIELD, dict[str, Any]()
     count = int(groups.groupby(classes).nunique().min())

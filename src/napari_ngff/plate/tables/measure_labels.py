@@ -10,6 +10,7 @@ import json
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
 from napari_ngff.errors import (
@@ -60,6 +61,9 @@ if TYPE_CHECKING:
 
 AXIS_WORDS = {"t": "timepoint", "time": "timepoint"}
 """What one index on an axis is called, by the name of the axis."""
+
+NO_CLASSES = "no classes"
+"""Key of why no classes are predicted, in the ``attrs`` of the table of an image."""
 
 LISTS = (GroupKind.PLATE, GroupKind.WELL, GroupKind.COLLECTION, GroupKind.SCENE)
 """What has fields."""
@@ -184,9 +188,12 @@ class FieldTask:
     ----------
     columns
         Beside size, place and intensity, see `choose_columns`.
+    add_classes
+        As `ObjectRule.add_classes`; where it raises a ValueError, the table is without.
     """
 
     columns: tuple[str, ...] = ()
+    add_classes: Callable[[Any], Any] | None = None
 
     def __call__(self, location: Location, zarr_format: int, label: str) -> Any:
         """Measure an image.
@@ -196,8 +203,20 @@ class FieldTask:
         pandas.DataFrame, str or None
             A text says why it cannot be measured; None where it has no such labels.
         """
-        step = partial(measure_image, columns=self.columns)
-        return _apply_to_labels(location, zarr_format, label, step)
+        return _apply_to_labels(location, zarr_format, label, self.measure_labels)
+
+    def measure_labels(
+        self, image: LabelledImage, run: Callable[..., Iterable[Any]] = starmap
+    ) -> Any:
+        """Return the table of an image; ``run`` is as that of `measure_image`."""
+        frame = measure_image(image, self.columns, run)
+        if self.add_classes is None or not len(frame):
+            return frame
+        try:
+            return self.add_classes(frame)
+        except ValueError as error:
+            frame.attrs[NO_CLASSES] = f"no predicted classes. {error}"
+            return frame
 
 
 MEASURE = FieldTask()
@@ -328,8 +347,8 @@ def measure(
     goes_on
         Called with how many of how many tasks are done; False gives up.
     task
-        What is done to each field; a single image is always measured, by the columns
-        of a `FieldTask`.
+        What is done to each field; a single image is always measured, as a
+        `FieldTask` does.
     kept
         Keeps the tables of fields, so that they are not measured again after a stop.
 
@@ -363,9 +382,9 @@ def measure(
                     raise GivenUpError
 
         if node.kind not in LISTS:
-            columns = task.columns if isinstance(task, FieldTask) else ()
-            image = open_labelled(node, label)
-            return MeasureResult(measure_image(image, columns, run_all))
+            measuring = task if isinstance(task, FieldTask) else MEASURE
+            frame = measuring.measure_labels(open_labelled(node, label), run_all)
+            return MeasureResult(frame, _take_problem(frame, node.location))
         chosen, lost = _list_fields(node, places)
         run = partial(run_all, task)
         if kept is not None:
@@ -421,6 +440,7 @@ def _measure_fields(
         elif isinstance(result, str):
             problems.append(f"{where[field]}: {result}")
         else:
+            problems += _take_problem(result, where[field])
             name = names.get((field.well, field.field), "")
             if not len(result):
                 key = well_key(wells.get(field.well or "", ""))
@@ -439,6 +459,11 @@ def _measure_fields(
     frame = _join_frames(frames)
     found, total = len(frames), len(places)
     return MeasureResult(frame, tuple(problems), without, found, total, tuple(empty))
+
+
+def _take_problem(frame: Any, place: Location) -> tuple[str, ...]:
+    reason = frame.attrs.pop(NO_CLASSES, "")
+    return (f"{place}: {reason}",) if reason else ()
 
 
 def join_measured(older: WellTable, newer: WellTable) -> WellTable:

@@ -61,6 +61,16 @@ def choose_columns(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(column for column in every if column in chosen)
 
 
+def columns_needed(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the columns to choose for a table that has columns of these names."""
+    shapes, textures = COLUMNS.values()
+    found = []
+    for name in names:
+        found += [x for x in shapes if name in (x, x.replace("area", "volume"))]
+        found += [x for x in textures if name == x or name.startswith(f"{x}_")]
+    return tuple(found)
+
+
 def measure_image(
     image: LabelledImage,
     columns: Sequence[str] = (),
