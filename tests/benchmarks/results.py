@@ -3,7 +3,7 @@
     python results.py [ROWS]
 
 Prints for each step the milliseconds of the package and of pandas; no window is needed.
-All but the sorting runs in workers.
+All but the sorting, and the drawing of plots, runs in workers. Plots are drawn whole.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,14 @@ from napari_ngff.plate.plate_layout import MapWell, PlateMap
 from napari_ngff.plate.tables.table import make_table
 from napari_ngff.viewer.browsing.joined_tables import JoinedTables
 from napari_ngff.viewer.browsing.table_offers import TableOffer, TableOrigin
+from napari_ngff.viewer.results.plot_data import (
+    DOSES,
+    HISTOGRAM,
+    KINDS,
+    list_rows,
+    make_plot,
+)
+from napari_ngff.viewer.results.plot_data import OBJECTS as OBJECTS_SCATTER
 from napari_ngff.viewer.results.well_table import ResultChoice, make_results
 
 COLUMNS = 30
@@ -49,7 +58,8 @@ def make_tables(count: int) -> tuple[JoinedTables, pd.DataFrame]:
     rows = pd.concat([rows, pd.DataFrame(values, columns=names)], axis=1)
     rows["kind"] = random.choice(["round", "long", "mitotic"], count)
     drugs = [{1: "dmso", 2: "taxol"}.get(well.column + 1, "x") for well in wells]
-    known = pd.DataFrame({"well": paths, "drug": drugs, "dose": 1.0})
+    known = pd.DataFrame({"well": paths, "drug": drugs})
+    known["dose"] = [10.0 ** (well.column % 8 - 4) for well in wells]
     named = {well.path: well.name for well in wells}
     tables = {
         CONDITIONS: make_table(known, "conditions").place_on(named),
@@ -88,6 +98,38 @@ def sorting(joined: JoinedTables) -> tuple[Callable[[], Any], Callable[[], Any]]
     )
 
 
+def plotting(
+    joined: JoinedTables, rows: pd.DataFrame
+) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
+    """Find and draw each kind of plot, beside what pandas takes for its values."""
+    from napari.components import ViewerModel
+
+    from napari_ngff.widgets.results.plot_page import PlotPage
+
+    page = PlotPage(ViewerModel())
+    page.setParent(parent)
+    page.resize(1000, 500)
+
+    def plot(kind: str) -> None:
+        of_objects = kind in (OBJECTS_SCATTER, HISTOGRAM)
+        found = list_rows(joined, ResultChoice(), of_objects=of_objects)
+        asked = {"kind": kind, "x": "dose" if kind == DOSES else ""}
+        page._draw(make_plot(found, asked))
+        page.picture.grab()
+
+    def mean_of_wells() -> Any:
+        return rows.groupby("well", observed=True)["area"].mean()
+
+    alone = {
+        HISTOGRAM: lambda: np.histogram(rows["area"], 50),
+        OBJECTS_SCATTER: lambda: rows[["area", "feature 1"]].sample(10_000),
+    }
+    return {
+        f"plot: {kind.lower()}": (partial(plot, kind), alone.get(kind, mean_of_wells))
+        for kind in KINDS
+    }
+
+
 def main() -> None:
     """Print a line for each step."""
     joined, rows = make_tables(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000)
@@ -122,6 +164,7 @@ def main() -> None:
         ),
         "sort 10,000 rows": (sort, sort_alone),
     }
+    steps |= plotting(joined, rows)
     print(f"{len(rows):,} rows, {COLUMNS} columns; ms{'':>11} here  pandas")
     for name, (here, alone) in steps.items():
         print(f"{name:<32}{best(here):>8.0f}{best(alone):>8.0f}")
