@@ -85,7 +85,7 @@ PAUSES = (0.2, 0.8)
 """Seconds before the second and the third request, where the one before was `BUSY` or
 broke off."""
 
-PAGE_BEGINNING = 64
+DOCUMENT_BEGINNING = 64
 """Bytes of a document that show whether a server gives it."""
 
 Content = TypeVar("Content")
@@ -357,7 +357,7 @@ class RemoteStore(Store):
         for name in (*self._given, *documents_beside(key)):
             left = max(until - time.monotonic(), 0)
             with suppress(Exception):  # each library's own kinds
-                self._request_new(name, 0, PAGE_BEGINNING, left)
+                self._request_new(name, 0, DOCUMENT_BEGINNING, left)
                 self._given = (name,)
                 return True
         return False
