@@ -28,6 +28,7 @@ from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.browser.host import browser_of
 from plates import write_image, write_plate
 
+WINDOW = 1000, 750
 LEFT = Qt.MouseButton.LeftButton
 SHIFT = Qt.KeyboardModifier.ShiftModifier
 PLAIN = Qt.KeyboardModifier.NoModifier
