@@ -214,6 +214,9 @@ def test_new_labels_come_in_workers_after_their_first_save(viewer, labels, sidec
     new = new_labels(image, "new-nuclei", sidecar=sidecar)
     viewer.add_layer(new)
     labels.visible = False
+    # However large the window is, another level is shown later.
+    look(viewer, 1000, 1000)
+    until(lambda: new.data_level == 0)
     new.brush_size = 300
     new.paint((0, 1000, 1000), 77)
     new.saver.save()
