@@ -241,7 +241,7 @@ class Trials:
             stages = [
                 ["swap chunk", 3],
                 ["write journal", 1],
-                ["put_object chunk", 2],
+                ["put chunk", 2],
             ]
         self.checks += 1
         step = stages[self.checks % len(stages)]

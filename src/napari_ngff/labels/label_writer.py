@@ -278,8 +278,8 @@ class LabelWriter:
     def _recover_files(self, dead: Sequence[str]) -> None:
         """Bring files into the state that a save which was killed did not reach."""
         self.sweep_leftovers(dead)
-        self.transaction.recover(self.arrays[0].path)
         label = self.arrays[0].path.rpartition("/")[0]
+        self.transaction.recover(label)
         above = [path for path in (label, label.rpartition("/")[0]) if path]
         update_copies(
             self.transaction, [*above, *(array.path for array in self.arrays)]

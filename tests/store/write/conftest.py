@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import napari_ngff
 import victim
 from buckets import bucket_server
 from kill_trials import Trials
@@ -23,7 +24,10 @@ def victim_server():
 @pytest.fixture(scope="module")
 def victims(victim_server):
     """A process that starts those to be killed."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(victim.__file__).parent)}
+    # The same package as here, also where another one is installed.
+    folders = victim.__file__, Path(napari_ngff.__file__).parent
+    path = os.pathsep.join(os.path.dirname(folder) for folder in folders)
+    environment = {**os.environ, "PYTHONPATH": path}
     command = [sys.executable, victim.__file__]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, env=environment, **pipes) as process:

@@ -29,7 +29,7 @@ def test_a_call_that_fails_once(make_trials, name, kind):
         for failure in reported["failures"]:
             check_named(failure, reported["failed"], where)
         # What the system would not remove, the next one removes.
-        if not step[0].startswith(("unlink", "rmdir", "delete_object other")):
+        if not step[0].startswith(("unlink", "rmdir", "delete other")):
             assert trials.left_aside() == [], where
             if trials.painting is None:
                 assert differing(state_of(trials.place), trials.after) == {}, where

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(
 
 STAGES = {
     "save labels": {"write journal", "fsync journal", "swap chunk", "fsync chunk"},
-    "save new labels": {"rename other", "replace document", "create journal"},
+    "save new labels": {"rename other", "swap document", "create journal"},
 }
 """Stages in which at least a process has to die, so that none is overlooked."""
 
