@@ -60,6 +60,7 @@ REMEDIES = {
     errno.EACCES: "Ask its owner for permission, or choose another place.",
     errno.EPERM: "Ask its owner for permission, or choose another place.",
     errno.EIO: "Check the disk or the network drive, and try again.",
+    errno.EHOSTUNREACH: "Try again; if that fails, ask the owner of the server.",
 }
 """What to do about errors of the system."""
 
