@@ -13,7 +13,7 @@ from napari.layers import Labels
 
 from napari_ngff.labels import dabs, edits, shapes
 from napari_ngff.labels.canvas import Canvas
-from napari_ngff.viewer.painting.paint import OMEZarrLabels
+from napari_ngff.viewer.painting.paint import FIRST_BRUSH, OMEZarrLabels
 from painting import pyramid, sampled, touched
 
 
@@ -262,3 +262,12 @@ def test_oblique_labels_are_painted_where_they_are_drawn():
             layer.paint(layer.world_to_data((2.0 * plane, *drawn(place))), 3)
             picture = layer._slice.image.raw
             assert picture[tuple(map(int, place))] == 3
+
+
+def test_a_brush_far_away_is_no_larger_than_controls_can_show():
+    layer = OMEZarrLabels(Canvas(pyramid(np.zeros((8, 8), "u2"), ())))
+    for pixel_size in (1e9, 1e300, np.inf):
+        layer.fit_brush(pixel_size)
+        assert 1000 < layer.brush_size < 2**31
+    layer.fit_brush(1.0)
+    assert layer.brush_size == FIRST_BRUSH

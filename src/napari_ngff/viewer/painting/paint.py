@@ -48,7 +48,8 @@ if TYPE_CHECKING:
     from napari_ngff.labels.canvas import Canvas
     from napari_ngff.viewer.painting.line_of_sight import VoxelHit
 
-# Voxels of level 0; a larger size in the preferences is not one that a person chose.
+# Voxels of level 0: napari's slider shows no brush that is far larger. A larger size in
+# the preferences is not one that a person chose.
 MOST_BRUSH = 1_000_000
 
 NOTHING_TO_UNDO = (
@@ -172,7 +173,7 @@ class OMEZarrLabels(CanvasLabels):
         """Set the diameter in voxels of level 0, and keep the one on the screen."""
         # By napari's own setter, which emits the events that controls and cursor
         # follow.
-        Labels.brush_size.fset(self, max(1, round(voxels)))
+        Labels.brush_size.fset(self, round(min(max(1, voxels), MOST_BRUSH)))
 
     def describe_tool(self) -> dict[str, Any]:
         """Describe the tool and the brush, for another layer to take up."""
