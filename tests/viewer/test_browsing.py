@@ -19,6 +19,7 @@ from napari_ngff.plate import mosaic
 from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.viewer import reader
 from napari_ngff.viewer.browsing import layer_slots
+from napari_ngff.viewer.browsing.camera import is_fitted
 from napari_ngff.viewer.browsing.images_to_label import image_choices
 from napari_ngff.viewer.browsing.positions import Position
 from napari_ngff.viewer.browsing.recovery import open_journal
@@ -1042,6 +1043,24 @@ def test_steps_begin_at_the_first_well_of_an_overview(root, viewer, step, was_in
     browser.zoom_to("C/1")
     browser.step_field(step)
     assert browser.position.well == "C/1"
+
+
+def test_a_view_moved_while_an_overview_is_read_again_stays(root, viewer, monkeypatch):
+    browser = browse(viewer, root)
+    browser.show_mosaic()
+    browser.zoom_to("A/1")
+    browser.show_mosaic()
+    assert is_fitted(viewer)
+    resolve = browser.resolver.resolve_fields
+
+    def move_before(*arguments):
+        browser.zoom_to("C/1")
+        return resolve(*arguments)
+
+    monkeypatch.setattr(browser.resolver, "resolve_fields", move_before)
+    browser.show_mosaic()
+    assert browser.layers.find_middle_well() == "C/1"
+    assert not is_fitted(viewer)
 
 
 def test_what_is_pinned_is_not_taken_for_what_was_opened(root, viewer, monkeypatch):

@@ -50,7 +50,7 @@ from napari_ngff.viewer.streaming.outage_watch import logged_in
 from napari_ngff.viewer.streaming.well_stream import WellStream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from napari.layers import Layer
 
@@ -198,21 +198,22 @@ class Browser(BrowsedNode):
 
     # Actions.
 
-    def show_mosaic(
-        self, wells: Iterable[str] | None = None, zoom_well: str | None = ""
-    ) -> None:
+    def show_mosaic(self, wells: Collection[str] = (), zoom_well: str = "") -> None:
         """Show wells as one picture: all fields of all of them, or of some.
 
         Parameters
         ----------
         wells
-            Their paths; all by default, or if there are none.
+            Their paths; all by default.
         zoom_well
             See `ShownFields`.
         """
-        chosen = set(wells or ())
-        paths = (w.path for w in self.map.wells if not chosen or w.path in chosen)
-        self._show_fields(ShownFields(tuple(paths), zoom_well=zoom_well))
+        paths = tuple(w.path for w in self.map.wells if not wells or w.path in wells)
+        are_seen = paths == self.shown_wells and bool(self.layers.well_cells())
+        if are_seen:
+            # At once: the user may move the view while they are read again.
+            self.layers.fit_well(zoom_well)
+        self._show_fields(ShownFields(paths, zoom_well=None if are_seen else zoom_well))
 
     def show_field(self, well: str | None, field: str | None = None) -> None:
         """Show one field as ordinary layers; the first one of the well by default.

@@ -263,7 +263,7 @@ class BrowserDock(BrowserPanel):
         elif mode is CanvasMode.SELECTED:
             browser.show_mosaic(self.map.selected())
         elif mode is CanvasMode.WELL:
-            browser.show_mosaic(None if well is None else [well])
+            browser.show_mosaic(() if well is None else [well])
         else:
             browser.show_field(well)
         self._show_mode()
