@@ -256,14 +256,15 @@ def read_bounded(source: Store, key: str, most: int) -> Blob | None:
     CorruptDataError
         Where it has more than `most` bytes.
     """
-    if source.traits.is_remote:
-        blob = source.read(key)
-    else:
+    # Archives have a directory of sizes: what is too large is not even inflated.
+    listed = source.find_revision(key) if source.traits.has_directory else None
+    if listed is None or listed.size <= most:
         # One byte more shows that it is too large, without asking for its size.
-        blob = source.read(key, 0, most + 1)
-    if blob is not None and len(blob.data) > most:
-        raise CorruptDataError("it has more bytes than belong there")
-    return blob
+        part = () if source.traits.is_remote else (0, most + 1)
+        blob = source.read(key, *part)
+        if blob is None or len(blob.data) <= most:
+            return blob
+    raise CorruptDataError("it has more bytes than belong there")
 
 
 def join_key(parent: str, name: str) -> str:
