@@ -441,7 +441,7 @@ def tables(folder: Path) -> None:
     viewer = open_sample(write_plate(folder / "plate.ome.zarr", fields=2))
     viewer.theme = "light"
     dock = show_browser(viewer)
-    while len(dock.map.state.pictures) < 22 or not dock.tables.tables().labels:
+    while len(dock.map.state.pictures) < 22 or not dock.browser().known_labels:
         wait(0.1)
     found = dock.tables.tables()
     found.measure_labels("nuclei", MeasureScope.ALL)
@@ -469,7 +469,7 @@ def results(folder: Path) -> None:
     viewer = open_sample(write_plate(folder / "plate.ome.zarr", fields=2))
     viewer.theme = "light"
     dock = show_browser(viewer)
-    while len(dock.map.state.pictures) < 22 or not dock.tables.tables().labels:
+    while len(dock.map.state.pictures) < 22 or not dock.browser().known_labels:
         wait(0.1)
     found = dock.tables.tables()
     drugs = {1: "dmso", 2: "taxol"}

@@ -37,7 +37,7 @@ def write_screen(root, wells):
     sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
     from plates import write_image, write_plate
 
-    grid = (-(-wells // 12), min(wells, 12))
+    grid = (-(-wells // 24), min(wells, 24))
     write_plate(root, grid=grid, fields=FIELDS, shape=(1, 8, 8), levels=1)
     paths = (x for x in root.glob("*/*/*") if x.name.isdigit())
     # As the browser lists them.
