@@ -6,7 +6,7 @@ import pytest
 from qtpy.QtCore import QEvent, QPoint, QPointF, Qt
 from qtpy.QtGui import QColor, QImage, QMouseEvent, QWheelEvent
 from qtpy.QtTest import QTest
-from qtpy.QtWidgets import QApplication
+from qtpy.QtWidgets import QApplication, QSplitter, QWidget
 
 from napari_ngff.metadata.model import PlateMetadata, WellReference
 from napari_ngff.plate.plate_layout import map_plate, row_letters
@@ -184,6 +184,23 @@ def test_wells_gaps_and_pictures_are_distinguished(view):
     view.change_state(shown=None)
     view.setCurrent("F/6")
     assert pixel(view, "F/6", (0.5, 0.0)) == colors.chosen
+
+
+def test_the_legend_is_whole_in_a_map_that_gets_narrower(qtbot, screen):
+    splitter = QSplitter(Qt.Orientation.Vertical)
+    qtbot.addWidget(splitter)
+    view = PlateMapView(splitter)
+    view.setMap(map_plate(screen_of(8, 12, {"D/5"})))
+    colors = [(n, 0, 255 - n) for n in range(256)]
+    view.change_state(coloring=Coloring({"A/1": 1.0}, (1.0, 2.0), "cells", colors))
+    QWidget(splitter)
+    splitter.show()
+    for width in (600, 400, 380, 500):
+        splitter.resize(width, 900)
+        qtbot.wait(50)
+        below = view.viewport().geometry().bottom()
+        assert below <= view.rect().bottom(), f"cut at a width of {width}"
+        assert view.height() < 600, "the fields of a well have the rest"
 
 
 def test_values_colour_wells(view, qtbot):

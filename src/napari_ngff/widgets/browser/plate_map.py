@@ -42,6 +42,7 @@ from napari_ngff.widgets.browser.map_painting import (
     paint_legend,
     paint_plate,
 )
+from napari_ngff.widgets.connections import call_soon
 from napari_ngff.widgets.theme_look import ThemeColors
 
 if TYPE_CHECKING:
@@ -220,14 +221,19 @@ class MapSurface(QAbstractScrollArea):
             return None
         return self.state.wells.get(self._cell_grid().cell_at(point.x(), point.y()))
 
+    def _limit_height(self) -> None:
+        """Leave the height that cells do not need to the fields of a well."""
+        grid = self._cell_grid()
+        fit = (self._port.width() - grid.left) // max(1, grid.columns)
+        most = grid.top + grid.rows * min(fit, MOST_SIDE) + self._legend_height()
+        most += 2 * self._port.y()  # the frame of the style
+        self.setMaximumHeight(max(most, self.minimumSizeHint().height()))
+
     def _set_scroll_bars(self) -> None:
         """Adapt the scroll bars and the greatest height to the cells."""
         grid, area = self._cell_grid(), self._cells_area()
-        fit = (self._port.width() - grid.left) // max(1, grid.columns)
-        most = grid.top + grid.rows * min(fit, MOST_SIDE) + self._legend_height()
-        most += self.height() - self._port.height()  # the frame of the style
-        # The splitter gives the rest of the height to the fields of a well.
-        self.setMaximumHeight(max(most, self.minimumSizeHint().height()))
+        # Not while the viewport gets its size, which would stay as it is then.
+        call_soon(self._limit_height)
         for bar, count, room in (
             (self._across, grid.columns, area.width()),
             (self._down, grid.rows, area.height()),
