@@ -16,7 +16,7 @@ from napari_ngff.commands.command_line import (
     show_progress,
 )
 from napari_ngff.errors import OptionError
-from napari_ngff.plate.results.object_classifier import parse_rule
+from napari_ngff.plate.results.object_classifier import PREDICTED, read_rule
 from napari_ngff.plate.tables.files import WRITTEN, check_target, write_frame
 from napari_ngff.plate.tables.measure_labels import FieldTask, KeptTables, measure
 from napari_ngff.plate.tables.object_features import (
@@ -69,10 +69,9 @@ def run(options: argparse.Namespace) -> int:
         raise OptionError(text, "out")
     names, key, add_classes = [*options.columns], [options.label], None
     if options.rule:
-        text = Path(options.rule).read_text("utf-8")
-        rule = parse_rule(text)
+        rule = read_rule(options.rule)
         names += columns_needed(rule.columns)
-        key.append(hashlib.sha256(text.encode()).hexdigest())
+        key.append(hashlib.sha256(rule.dump_text().encode()).hexdigest())
         add_classes = rule.add_classes
     task = FieldTask(choose_columns(names), add_classes)
     check_target(options.out)
@@ -93,6 +92,9 @@ def run(options: argparse.Namespace) -> int:
     write_frame(result.frame, options.out)
     aside.unlink(missing_ok=True)
     print(f"{result.rows_text} -> {options.out}")
+    if PREDICTED in result.frame:
+        counts = result.frame[PREDICTED].value_counts().items()
+        print(f"predicted: {', '.join(f'{n:,} {name}' for name, n in counts)}")
     if result.size_note:
         print(result.size_note)
     if result.without:

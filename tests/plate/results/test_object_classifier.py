@@ -16,7 +16,7 @@ from napari_ngff.plate.results.object_classifier import (
     TREES,
     find_unsure,
     join_clicks,
-    parse_rule,
+    read_rule,
     train_rule,
 )
 from napari_ngff.plate.tables.table import make_table
@@ -85,7 +85,7 @@ def test_a_rule_is_that_of_scikit_learn(fields):
     assert again.dump_text() == rule.dump_text()
 
 
-def test_a_rule_is_the_same_again_from_its_file(monkeypatch):
+def test_a_rule_is_the_same_again_from_its_file(tmp_path, monkeypatch):
     monkeypatch.setattr(object_classifier, "CHUNK", 7)
     table, kinds = make_objects()
     table.frame.loc[::5, "area"] = np.nan
@@ -94,7 +94,9 @@ def test_a_rule_is_the_same_again_from_its_file(monkeypatch):
     rule = train_rule(join_clicks(table, click(table, kinds, np.arange(0, 120, 3))))
     text = rule.dump_text()
     json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
-    again = parse_rule(text)
+    file = tmp_path / "rule.json"
+    file.write_text(text)
+    again = read_rule(str(file))
     before, after = (each.predict(table.frame, go_on) for each in (rule, again))
     pd.testing.assert_frame_equal(before, after)
     assert again.dump_text() == text
@@ -102,8 +104,12 @@ def test_a_rule_is_the_same_again_from_its_file(monkeypatch):
     assert {*content["versions"]} == {"napari-ngff", "scikit-learn", "numpy"}
     assert content["rows"]["well"][0] == "A/1"
     for broken in ("", "[]", '{"columns": []}', text.replace('"rows"', '"lines"')):
-        with pytest.raises(CorruptDataError, match="No rule was saved"):
-            parse_rule(broken)
+        file.write_text(broken)
+        with pytest.raises(CorruptDataError, match=r"rule\.json: no rule of the page"):
+            read_rule(str(file))
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(CorruptDataError, match="no rule of the page"):
+        read_rule(str(file))
 
 
 def test_what_cannot_be_learned_or_predicted_is_told(monkeypatch):

@@ -186,8 +186,11 @@ def test_a_plate_is_measured_and_predicted_by_a_rule(tmp_path, capsys):
     out = tmp_path / "a.csv"
     call = ["measure", str(plate), "--label", "nuclei", "--out", str(out)]
     rule, file, measured = make_rule(call, out, ["voxels", "mean_0", "extent", "std_0"])
+    capsys.readouterr()
     assert main([*call, "--rule", str(file)]) == 0
     found = pd.read_csv(out, dtype={FIELD: str})
+    count = (found["predicted"] == "a").sum()
+    assert f"{count:,} a" in capsys.readouterr().out
     # The columns that the rule needs are measured without being asked for.
     extra = ["extent", "std_0", "predicted", "probability"]
     assert [*found.columns[-4:]] == extra
@@ -199,7 +202,7 @@ def test_a_plate_is_measured_and_predicted_by_a_rule(tmp_path, capsys):
     file.write_text(rule.dump_text().replace('"mean_0"', '"mean_DNA"'))
     capsys.readouterr()
     assert main([*call, "--rule", str(file)]) == 1
-    message = "0: no predicted classes. The table has no numbers of mean_DNA."
+    message = "24 images: no predicted classes. The table has no numbers of mean_DNA."
     assert message in capsys.readouterr().err
     pd.testing.assert_frame_equal(
         pd.read_csv(out, dtype={FIELD: str}), found.drop(columns=extra[2:])

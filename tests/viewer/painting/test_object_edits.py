@@ -120,7 +120,7 @@ def make_read_only(layer):
     [
         (lock, "Label 9 is locked. Unlock it first."),
         (hide_class, "Label 9 is hidden. Show it first."),
-        (hide_layer, "Label 9 is hidden. Show it first."),
+        (hide_layer, "These labels are hidden. Show them first."),
         (show_another, "Label 9 is hidden. Show it first."),
         (make_read_only, "cannot be edited: they are stored in wax."),
     ],

@@ -13,6 +13,7 @@ from collections import Counter
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -133,7 +134,7 @@ class ObjectRule:
         return frame.assign(**{PREDICTED: names, PROBABILITY: found[PROBABILITY]})
 
     def dump_text(self) -> str:
-        """Write the rule as JSON, from which `parse_rule` trains it again."""
+        """Write the rule as JSON, from which `read_rule` trains it again."""
         rows = self.rows.astype(object).where(self.rows.notna(), None)
         content = {
             "columns": self.columns,
@@ -225,23 +226,27 @@ def train_rule(rows: Any) -> ObjectRule:
     return ObjectRule(rows, columns, model.fit(values, classes), check)
 
 
-def parse_rule(text: str) -> ObjectRule:
-    """Train a rule again, from what `ObjectRule.dump_text` wrote.
+def read_rule(path: str) -> ObjectRule:
+    """Train a rule again, from a file with what `ObjectRule.dump_text` wrote.
 
     Raises
     ------
+    OSError
+        Where it cannot be read.
     CorruptDataError
         Where it is something else.
     """
     import pandas as pd
 
+    data = Path(path).read_bytes()
     try:
-        content = parse_json(text)
+        content = parse_json(data)
         columns = content["columns"]
         rows = pd.DataFrame(content["rows"])[[*PLACES, CLASS, *columns]]
         return train_rule(rows.astype(dict.fromkeys(columns, float)))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise CorruptDataError(f"No rule was saved in this file: {error}") from error
+        text = f"{path}: no rule of the page Classify was saved in this file."
+        raise CorruptDataError(text) from error
 
 
 def find_unsure(table: WellTable, margins: Any, seen: Any) -> int:

@@ -7,6 +7,7 @@ and only tables of finished fields are kept in memory.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -384,7 +385,9 @@ def measure(
         if node.kind not in LISTS:
             measuring = task if isinstance(task, FieldTask) else MEASURE
             frame = measuring.measure_labels(open_labelled(node, label), run_all)
-            return MeasureResult(frame, _take_problem(frame, node.location))
+            lacks = frame.attrs.pop(NO_CLASSES, "")
+            problems = (f"{node}: {lacks}",) if lacks else ()
+            return MeasureResult(frame, problems)
         chosen, lost = _list_fields(node, places)
         run = partial(run_all, task)
         if kept is not None:
@@ -433,14 +436,14 @@ def _measure_fields(
     where = {field: node.location.join_path(field.path) for field in places}
     calls = [(where[field], node.zarr_format, label) for field in places]
     frames, problems, without = [], [*lost], 0
-    empty: list[tuple[str, str, str]] = []
+    empty, lacking = list[tuple[str, str, str]](), Counter[str]()
     for result, field in zip(run(calls), places, strict=True):
         if result is None:
             without += 1
         elif isinstance(result, str):
             problems.append(f"{where[field]}: {result}")
         else:
-            problems += _take_problem(result, where[field])
+            lacking[result.attrs.pop(NO_CLASSES, "")] += 1
             name = names.get((field.well, field.field), "")
             if not len(result):
                 key = well_key(wells.get(field.well or "", ""))
@@ -456,14 +459,10 @@ def _measure_fields(
         of = f"{node}: none of the images that were looked at ({len(places)})"
         reason = "; ".join(problems[:3]).rstrip(".")
         raise NodeNotFoundError(f"{of} has {label!r}{reason and ': '}{reason}.")
+    problems += [f"{lacking[x]} images: {x}" for x in sorted(lacking) if x]
     frame = _join_frames(frames)
     found, total = len(frames), len(places)
     return MeasureResult(frame, tuple(problems), without, found, total, tuple(empty))
-
-
-def _take_problem(frame: Any, place: Location) -> tuple[str, ...]:
-    reason = frame.attrs.pop(NO_CLASSES, "")
-    return (f"{place}: {reason}",) if reason else ()
 
 
 def join_measured(older: WellTable, newer: WellTable) -> WellTable:

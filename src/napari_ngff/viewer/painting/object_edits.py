@@ -31,6 +31,7 @@ SEARCHED = 1 << 26
 """Voxels of the finest level that is searched for a label."""
 
 MARGIN = 3.0
+HIDDEN = "These labels are hidden. Show them first."
 """Widths of an object that are left on each side of it: with its neighbours."""
 
 NOT_FOUND = "There is no voxel of label {} in {}."
@@ -247,7 +248,9 @@ def find_new_id(layer: OMEZarrLabels, canvas: Canvas) -> int:
 def check_changeable(layer: OMEZarrLabels, label: int) -> None:
     """Raise ValueError where a label, or its class, is locked or hidden."""
     _check_unlocked(layer, label)
-    if not (layer.visible and is_drawn(label, layer.colormap)):
+    if not layer.visible:
+        raise ValueError(HIDDEN)
+    if not is_drawn(label, layer.colormap):
         raise ValueError(f"Label {label} is hidden. Show it first.")
 
 

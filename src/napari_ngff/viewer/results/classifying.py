@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from napari_ngff.plate.results.object_classifier import (
     ObjectRule,
     find_unsure,
     join_clicks,
-    parse_rule,
+    read_rule,
     train_rule,
 )
 from napari_ngff.plate.tables.table import LABEL
@@ -94,7 +93,7 @@ class Classifying:
 
     def load_rule(self, path: str) -> None:
         """Train the rule of a file again."""
-        self._learn(lambda: parse_rule(Path(path).read_text()))
+        self._learn(lambda: read_rule(path))
 
     def _learn(self, work: Callable[[], ObjectRule], clicks: Any = NOTHING) -> None:
         def take(rule: ObjectRule) -> str:

@@ -17,6 +17,7 @@ from napari_ngff.viewer.annotations.object_class_annotation import (
     known_classes,
 )
 from napari_ngff.viewer.painting.layer_classes import KEYS
+from napari_ngff.viewer.painting.object_edits import HIDDEN
 from napari_ngff.viewer.session import session_of
 from napari_ngff.widgets.annotate.class_table import OBJECTS, ClassTable
 from napari_ngff.widgets.connections import (
@@ -150,7 +151,8 @@ class ObjectClassPanel(QWidget):
             self._change(lambda classes: classes.classify(labels, name))
             self.setObject(self._object)
         else:
-            self._refuse(NO_OBJECT)
+            is_hidden = self._layer is not None and not self._layer.visible
+            self._refuse(HIDDEN if is_hidden else NO_OBJECT)
 
     def _give(self) -> None:
         self.classify(self._selected)

@@ -18,6 +18,7 @@ from napari_ngff.viewer.annotations.object_class_annotation import NO_OBJECT
 from napari_ngff.viewer.painting.brush import PICK, clicked_voxel, find_label
 from napari_ngff.viewer.painting.layer_classes import unit_of_area
 from napari_ngff.viewer.painting.object_edits import (
+    HIDDEN,
     ObjectEdits,
     cut_object,
     delete_object,
@@ -201,7 +202,7 @@ class ObjectPage(QWidget):
         if layer.visible:
             find_label(layer, event, while_alive(self._take_choice))
         else:
-            self.reported.emit("These labels are hidden. Show them first.")
+            self.reported.emit(HIDDEN)
 
     def _take_choice(self, label: int) -> None:
         """Choose the object that was clicked."""
