@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from napari_ngff.store.arrays.new_array import NewArray
+    from napari_ngff.store.arrays.array_document import NewArray
     from napari_ngff.store.pyramids.level_reduction import Method
 
 JSON = dict[str, Any]
@@ -134,7 +134,7 @@ def by_levels(
 
 def coded(new: NewArray, codec: Codec) -> NewArray:
     """Have an array compressed by another codec than that of new ones."""
-    from napari_ngff.store.arrays.new_array import NewArray
+    from napari_ngff.store.arrays.array_document import NewArray
 
     class Coded(NewArray):
         def make_document(self, version: str) -> tuple[str, bytes]:

@@ -29,8 +29,8 @@ from napari_ngff.labels.places.label_location import (
 from napari_ngff.metadata.dump import dump_image
 from napari_ngff.metadata.model import ImageMetadata, LabelInfo, Level, Multiscale
 from napari_ngff.metadata.version import V0_4, V0_5
+from napari_ngff.store.arrays.array_document import NewArray, shard_shape
 from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
-from napari_ngff.store.arrays.new_array import NewArray, shard_shape
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.pyramids.level_reduction import LevelReduction, Method
 from napari_ngff.store.pyramids.pyramid import Pyramid, open_pyramid

@@ -23,7 +23,7 @@ from napari_ngff import open_node
 from napari_ngff.cli import main
 from napari_ngff.metadata.model import Severity
 from napari_ngff.metadata.version import VERSIONS
-from napari_ngff.store.arrays import new_array
+from napari_ngff.store.arrays import array_document
 from napari_ngff.store.check.images import check_label
 from napari_ngff.store.check.visit_groups import check_hierarchy
 from napari_ngff.store.hierarchy.node import read_node
@@ -443,7 +443,7 @@ def test_arrays_without_shards_are_one_problem_with_the_command(sample, tmp_path
 
 
 def test_large_chunks_without_shards_need_smaller_ones(sample, tmp_path, monkeypatch):
-    monkeypatch.setattr(new_array, "LARGEST_SHARD", 2**14)
+    monkeypatch.setattr(array_document, "LARGEST_SHARD", 2**14)
     folder = sample("image", "0.5")
     pixels = zarr.open_array(folder / "0")[:]
     shutil.rmtree(folder / "0")

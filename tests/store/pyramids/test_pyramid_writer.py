@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from napari_ngff.metadata.model import Axis
-from napari_ngff.store.arrays.new_array import NewArray
+from napari_ngff.store.arrays.array_document import NewArray
 from napari_ngff.store.pyramids.level_reduction import LevelReduction
 from napari_ngff.store.pyramids.pyramid_writer import (
     PyramidPlan,

@@ -12,7 +12,7 @@ import zipfile
 import pytest
 
 from napari_ngff.errors import AccessError, ConflictError
-from napari_ngff.store.arrays.new_array import group_documents
+from napari_ngff.store.arrays.array_document import group_documents
 from napari_ngff.store.write import fsync, replace_tree
 from napari_ngff.store.write.new_hierarchy import NewHierarchy
 

@@ -35,11 +35,11 @@ from napari_ngff.labels.places.sidecar import (
 )
 from napari_ngff.metadata.dump import dump_image
 from napari_ngff.metadata.model import JSON, LabelInfo
+from napari_ngff.store.arrays.array_document import NewArray
 from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.store.arrays.boxes import box_of
 from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
 from napari_ngff.store.arrays.drawable_pixels import as_labels, label_type
-from napari_ngff.store.arrays.new_array import NewArray
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.hierarchy.location import Location
 from napari_ngff.store.hierarchy.node import CLAIMS, Node, read_node, without_links

@@ -16,7 +16,7 @@ from napari_ngff.errors import ConflictError, CorruptDataError, NameTakenError
 from napari_ngff.labels.places.label_location import LabelLocation, name_key
 from napari_ngff.metadata.dump import dump_labels
 from napari_ngff.metadata.version import V0_4, V0_5
-from napari_ngff.store.arrays.new_array import group_documents, put_new_group
+from napari_ngff.store.arrays.array_document import group_documents, put_new_group
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.limits import ATTRIBUTES_IN, parse_json
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.errors import CorruptDataError, NameTakenError, NodeNotFoundError
 from napari_ngff.metadata.version import V0_4, V0_5
 from napari_ngff.plate.tables.table import LABEL
-from napari_ngff.store.arrays.new_array import (
+from napari_ngff.store.arrays.array_document import (
     dump_document,
     group_documents,
     put_new_group,

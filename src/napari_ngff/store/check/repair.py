@@ -24,13 +24,13 @@ from napari_ngff.errors import (
 )
 from napari_ngff.metadata.rules import stated_version
 from napari_ngff.metadata.version import V0_5, Version
+from napari_ngff.store.arrays.array_document import read_documents
 from napari_ngff.store.arrays.array_writer import ArrayWriter
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.check.branches import label_paths
 from napari_ngff.store.check.images import count_strangers
 from napari_ngff.store.check.visit_groups import check_hierarchy
-from napari_ngff.store.convert.array_document import read_documents
 from napari_ngff.store.convert.rebuild_pyramid import ReplacedLevel
 from napari_ngff.store.hierarchy.edit_document import change_text
 from napari_ngff.store.hierarchy.node import Node, read_node

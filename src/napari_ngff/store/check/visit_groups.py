@@ -16,7 +16,7 @@ from napari_ngff.metadata.model import JSON, Consequence, GroupKind, Problem, Se
 from napari_ngff.metadata.parse import parse_attributes
 from napari_ngff.metadata.rules import check_attributes, stated_version
 from napari_ngff.metadata.version import V0_6, Version
-from napari_ngff.store.arrays.new_array import shard_shape
+from napari_ngff.store.arrays.array_document import shard_shape
 from napari_ngff.store.check.branches import (
     OPTIONAL,
     NamedBranch,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from napari_ngff.store.arrays.chunk_layout import Shape
-    from napari_ngff.store.convert.array_document import ArrayRegion
+    from napari_ngff.store.convert.array_plan import ArrayRegion
     from napari_ngff.store.store import Store
 
 KEPT, CODED = 64 << 20, 24 << 20

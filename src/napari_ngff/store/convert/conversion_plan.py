@@ -25,16 +25,18 @@ from napari_ngff.errors import (
 )
 from napari_ngff.metadata.model import JSON, GroupMetadata, PlateMetadata
 from napari_ngff.metadata.version import Version
+from napari_ngff.store.arrays.array_document import (
+    group_documents,
+    is_regular,
+    read_documents,
+)
 from napari_ngff.store.arrays.chunked_array import make_array
-from napari_ngff.store.arrays.new_array import group_documents
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.check.branches import VECTORS, branches_of, parameters_of
-from napari_ngff.store.convert.array_document import (
+from napari_ngff.store.convert.array_plan import (
     ArrayRegion,
     PlannedLevel,
     convert_array,
-    is_regular,
-    read_documents,
 )
 from napari_ngff.store.convert.array_task import (
     ANY_BYTES,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from napari_ngff.errors import OptionError, UnsupportedError, error_text
 from napari_ngff.metadata.axes import AXES_BEFORE_0_3
 from napari_ngff.metadata.version import Version
-from napari_ngff.store.convert.array_document import ArrayRegion, PlannedLevel
+from napari_ngff.store.convert.array_plan import ArrayRegion, PlannedLevel
 from napari_ngff.store.convert.new_attributes import GroupChange, NewMultiscale
 from napari_ngff.store.pyramids.level_reduction import method_named
 from napari_ngff.store.pyramids.pyramid import open_arrays

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 from napari_ngff.errors import OptionError, UnsupportedError
 from napari_ngff.metadata.dump import dump_level
 from napari_ngff.metadata.version import V0_4, V0_5, Version
+from napari_ngff.store.arrays.array_document import read_documents
 from napari_ngff.store.arrays.array_writer import ArrayWriter, replace_unchanged
 from napari_ngff.store.arrays.boxes import whole_box
 from napari_ngff.store.arrays.chunked_array import ChunkedArray, open_array
 from napari_ngff.store.arrays.stored_objects import join_key
-from napari_ngff.store.convert.array_document import (
+from napari_ngff.store.convert.array_plan import (
     ArrayRegion,
     PlannedLevel,
     convert_array,
-    read_documents,
 )
 from napari_ngff.store.convert.array_task import (
     ArrayTask,

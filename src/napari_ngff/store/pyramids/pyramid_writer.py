@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ngff.metadata.model import Axis, Level
+from napari_ngff.store.arrays.array_document import NewArray
 from napari_ngff.store.arrays.boxes import (
     Box,
     box_of,
@@ -32,7 +33,6 @@ from napari_ngff.store.arrays.boxes import (
 )
 from napari_ngff.store.arrays.chunked_array import open_array
 from napari_ngff.store.arrays.encoding import ChunkEncoder, ChunkJoiner
-from napari_ngff.store.arrays.new_array import NewArray
 from napari_ngff.store.pyramids.level_reduction import Array, LevelReduction, Method
 from napari_ngff.store.sources.folder_store import FolderStore
 from napari_ngff.store.threads import CORES, share_work

@@ -40,7 +40,7 @@ from napari_ngff.plate.tables.feature_table import (
 )
 from napari_ngff.plate.tables.files import find_table
 from napari_ngff.plate.tables.table import LABEL
-from napari_ngff.store.arrays.new_array import group_documents
+from napari_ngff.store.arrays.array_document import group_documents
 from napari_ngff.store.hierarchy.summary import list_tables, region_of
 from napari_ngff.store.store import TRIES
 

@@ -24,7 +24,7 @@ from napari_ngff.labels.places.label_location import name_key
 from napari_ngff.plate.tables.feature_table import write_table
 from napari_ngff.plate.tables.files import find_table
 from napari_ngff.plate.tables.table import LABEL, column_texts
-from napari_ngff.store.arrays.new_array import dump_document, group_documents
+from napari_ngff.store.arrays.array_document import dump_document, group_documents
 from napari_ngff.store.hierarchy.summary import list_tables
 from napari_ngff.store.limits import ATTRIBUTES_IN, check_table, parse_object
 from napari_ngff.store.sources.blob import Blob

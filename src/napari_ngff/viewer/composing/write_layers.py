@@ -22,7 +22,7 @@ from napari_ngff.metadata.systems import CoordinateSystem, Reference, SystemLink
 from napari_ngff.metadata.systems_dump import INTRINSIC
 from napari_ngff.metadata.transform import Affine
 from napari_ngff.metadata.version import LABEL_VERSIONS, V0_4, V0_5, Version
-from napari_ngff.store.arrays.new_array import group_documents
+from napari_ngff.store.arrays.array_document import group_documents
 from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.convert.conversion_plan import TABLES
 from napari_ngff.store.data_folder import is_in_data_folder

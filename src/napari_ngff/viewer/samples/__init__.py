@@ -41,8 +41,8 @@ from napari_ngff.metadata.model import (
     WellReference,
 )
 from napari_ngff.metadata.version import VERSIONS, Version
+from napari_ngff.store.arrays.array_document import group_documents
 from napari_ngff.store.arrays.lazy_array import PlainSource
-from napari_ngff.store.arrays.new_array import group_documents
 from napari_ngff.store.disk_cache import cache_folder
 from napari_ngff.store.pyramids.pyramid_writer import PyramidPlan, open_pyramid_writer
 from napari_ngff.store.write.new_hierarchy import NewHierarchy, is_single

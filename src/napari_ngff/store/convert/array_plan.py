@@ -1,4 +1,4 @@
-"""Chooses the document of a converted array, and whether its chunks stay as they are.
+"""Chooses how a converted array is stored, and whether its chunks stay as they are.
 
 The bytes of a chunk of Zarr v2 and v3 are the same where both have the compressor; only
 the key changes then, or they are put into shards. Other arrays are decoded and encoded.
@@ -7,42 +7,25 @@ the key changes then, or they are put into shards. Other arrays are decoded and 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 from napari_ngff.errors import OptionError, UnsupportedError
-from napari_ngff.metadata.version import V0_4, V0_5
-from napari_ngff.store.arrays.encoding import SHUFFLES
-from napari_ngff.store.arrays.new_array import (
+from napari_ngff.store.arrays.array_document import (
     NewArray,
-    dump_document,
-    inner_codecs,
+    find_codec,
+    is_indirect,
+    is_regular,
     shard_shape,
     state_chunks,
     usual_codec,
 )
-from napari_ngff.store.arrays.parse_array import (
-    IndirectError,
-    configuration_of,
-    name_of,
-    parse_array,
-)
-from napari_ngff.store.arrays.stored_objects import join_key
 from napari_ngff.store.limits import ARRAY_DOCUMENT, dump_like, parse_json
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from napari_ngff.metadata.model import JSON
     from napari_ngff.store.arrays.chunk_layout import ArrayLayout, Shape
     from napari_ngff.store.arrays.chunked_array import ChunkedArray
     from napari_ngff.store.convert.request import ConversionRequest
-    from napari_ngff.store.store import Store
-
-COMPRESSORS = ("zstd", "gzip", "blosc")
-"""Compressors that Zarr v2 and v3 share."""
-
-AUTO_SHUFFLE = -1
-"""In Zarr v2: chosen by the size of a voxel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,13 +127,6 @@ class ConvertedArray:
     joins_chunks: bool = False
 
 
-def read_documents(source: Store, path: str, zarr_format: int) -> dict[str, bytes]:
-    """Read the documents of an array, by name."""
-    names = ("zarr.json",) if zarr_format == 3 else (".zarray", ".zattrs")
-    found = ((name, source.get(join_key(path, name))) for name in names)
-    return {name: data for name, data in found if data is not None}
-
-
 def convert_array(
     documents: dict[str, bytes],
     level: PlannedLevel,
@@ -184,7 +160,7 @@ def convert_array(
     raw = documents[ARRAY_DOCUMENT[layout.zarr_format]]
     document = parse_json(raw)
     same = zarr_format == layout.zarr_format
-    codec = _codec_of(document, layout)
+    codec = find_codec(document, layout)
     # Whether stored objects are chunks in the new format, too.
     keeps_bytes = (
         request.codec in (None, codec)
@@ -200,7 +176,7 @@ def convert_array(
         keeps_bytes
         and layout.shards is None
         and not asks_chunks
-        and (codec is not None or not _is_indirect(raw, layout.zarr_format))
+        and (codec is not None or not is_indirect(raw, layout.zarr_format))
     )
     chunks = layout.chunks if chunks_stay else _choose_chunks(level, request)
     shards = _choose_shards(level, chunks, request)
@@ -235,7 +211,7 @@ def convert_array(
         codec = request.codec
     fill, shuffle = layout.fill_value, not level.is_label
     new = NewArray(shape, chunks, layout.dtype, names, shards, shuffle, codec, fill)
-    made = _make_documents(new, zarr_format, documents, document)
+    made = new.make_documents(zarr_format, documents, document)
     return ConvertedArray(made, stays, joins)
 
 
@@ -252,23 +228,10 @@ def _edit_document(
     if layout.zarr_format == 2 and document.get("dimension_separator") is None:
         document["dimension_separator"] = "/" if grid else "."
     if grid:
-        if codec is None and _is_indirect(raw, layout.zarr_format):
+        if codec is None and is_indirect(raw, layout.zarr_format):
             codec = usual_codec(layout.dtype, shuffle=True)
         state_chunks(document, *grid, layout.dtype, codec)
     return document
-
-
-def _make_documents(
-    new: NewArray, zarr_format: int, documents: dict[str, bytes], document: JSON
-) -> dict[str, bytes]:
-    """Make the documents of an array in the other format, with its attributes."""
-    name, text = new.make_document(V0_4 if zarr_format == 2 else V0_5)
-    extra = document.get("attributes") or parse_json(documents.get(".zattrs") or b"{}")
-    if zarr_format == 3:
-        text = dump_document(parse_json(text) | {"attributes": extra})
-    elif extra:
-        return {name: text, ".zattrs": dump_document(extra)}
-    return {name: text}
 
 
 def _complete_document(
@@ -280,11 +243,6 @@ def _complete_document(
     if len(names) != len(layout.shape) or "dimension_names" in document:
         return {}
     return {"dimension_names": list(names)}
-
-
-def is_regular(document: JSON) -> bool:
-    """Return whether all chunks of an array have one shape."""
-    return "chunk_grid" not in document or name_of(document["chunk_grid"]) == "regular"
 
 
 def _asks_for_others(
@@ -349,56 +307,3 @@ def _choose_shards(
         else:
             shards.append(min(given - given % length or length, most))
     return tuple(shards)
-
-
-def _codec_of(document: JSON, layout: ArrayLayout) -> JSON | None:
-    """Return the compressor of chunks as of Zarr v3; None where both have none such."""
-    order = [axis for axis in layout.order if layout.chunks[axis] > 1]
-    if layout.dtype.kind not in "biuf" or order != sorted(order):
-        return None
-    try:
-        if layout.zarr_format == 2:
-            if document.get("filters"):
-                return None
-            return _from_numcodecs(document.get("compressor"), layout.dtype)
-        codecs = inner_codecs(document)
-        if name_of(codecs[0]) != "bytes" or len(codecs) > 2:
-            return None
-        if len(codecs) == 1:
-            return {}
-        name = name_of(codecs[1])
-        if name not in COMPRESSORS:
-            return None
-        settings = configuration_of(codecs[1])
-        settings.pop("typesize", None)
-        return {"name": name, "configuration": settings}
-    except (AttributeError, KeyError, TypeError):
-        return None
-
-
-def _from_numcodecs(compressor: Any, dtype: np.dtype[Any]) -> JSON | None:
-    if compressor is None:
-        return {}
-    settings = dict(compressor)
-    name = settings.pop("id")
-    if name == "zstd":
-        settings = {"checksum": False, "level": 0} | settings
-        settings["checksum"] = bool(settings["checksum"])
-    elif name == "blosc":
-        shuffle = settings.get("shuffle", 1)
-        if shuffle == AUTO_SHUFFLE:
-            shuffle = 2 if dtype.itemsize == 1 else 1
-        settings["shuffle"] = {n: word for word, n in SHUFFLES.items()}[shuffle]
-        settings.setdefault("blocksize", 0)
-    elif name != "gzip":
-        return None
-    return {"name": name, "configuration": settings}
-
-
-def _is_indirect(raw: bytes, zarr_format: Literal[2, 3]) -> bool:
-    """Return whether only zarr-python could encode chunks as this document states."""
-    try:
-        parse_array(raw, zarr_format)
-    except IndirectError:
-        return True
-    return False

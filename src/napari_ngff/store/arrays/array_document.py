@@ -1,24 +1,29 @@
-"""Writes the metadata documents of new arrays and groups."""
+"""Reads documents of stored arrays, and writes those of new arrays and groups."""
 
 from __future__ import annotations
 
 import json
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from napari_ngff.metadata.version import Version
+from napari_ngff.metadata.version import V0_4, V0_5, Version
 from napari_ngff.store.arrays.encoding import SHUFFLES
-from napari_ngff.store.arrays.parse_array import configuration_of, name_of
+from napari_ngff.store.arrays.parse_array import (
+    IndirectError,
+    configuration_of,
+    name_of,
+    parse_array,
+)
 from napari_ngff.store.arrays.stored_objects import join_key
-from napari_ngff.store.limits import ARRAY_DOCUMENT
+from napari_ngff.store.limits import ARRAY_DOCUMENT, parse_json
 
 if TYPE_CHECKING:
     import numpy as np
 
     from napari_ngff.metadata.model import JSON
-    from napari_ngff.store.arrays.chunk_layout import Shape
-    from napari_ngff.store.store import Transaction
+    from napari_ngff.store.arrays.chunk_layout import ArrayLayout, Shape
+    from napari_ngff.store.store import Store, Transaction
 
 ZSTD = 1
 """Level of zstd. On labels it is ten times faster than blosc at level 5, and smaller.
@@ -27,6 +32,13 @@ On pixels of several bytes, the shuffle of blosc saves another quarter."""
 LARGEST_SHARD, MOST_JOINED = 32 * 2**20, 4096
 """Limits of a shard: bytes of its decoded chunks, since a save holds the encoded ones
 twice, and number of its chunks, each of which takes space in the index."""
+
+
+COMPRESSORS = ("zstd", "gzip", "blosc")
+"""Compressors that Zarr v2 and v3 share."""
+
+AUTO_SHUFFLE = -1
+"""In Zarr v2: chosen by the size of a voxel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +121,25 @@ class NewArray:
         state_chunks(document, self.chunks, self.shards, self.dtype, codec)
         return ARRAY_DOCUMENT[document["zarr_format"]], dump_document(document)
 
+    def make_documents(
+        self, zarr_format: int, documents: dict[str, bytes], document: JSON
+    ) -> dict[str, bytes]:
+        """Make the documents of an array with the attributes of another one.
+
+        Parameters
+        ----------
+        documents, document
+            As of `read_documents`, and that of the array parsed.
+        """
+        name, text = self.make_document(V0_4 if zarr_format == 2 else V0_5)
+        extra = document.get("attributes")
+        extra = extra or parse_json(documents.get(".zattrs") or b"{}")
+        if zarr_format == 3:
+            text = dump_document(parse_json(text) | {"attributes": extra})
+        elif extra:
+            return {name: text, ".zattrs": dump_document(extra)}
+        return {name: text}
+
 
 def state_chunks(
     document: JSON,
@@ -140,6 +171,27 @@ def state_chunks(
         "configuration": {"chunk_shape": stored},
     }
     document["codecs"] = [shard_codec(chunks, codecs)] if shards else codecs
+
+
+def read_documents(source: Store, path: str, zarr_format: int) -> dict[str, bytes]:
+    """Read the documents of an array, by name."""
+    names = ("zarr.json",) if zarr_format == 3 else (".zarray", ".zattrs")
+    found = ((name, source.get(join_key(path, name))) for name in names)
+    return {name: data for name, data in found if data is not None}
+
+
+def is_regular(document: JSON) -> bool:
+    """Return whether all chunks of an array have one shape."""
+    return "chunk_grid" not in document or name_of(document["chunk_grid"]) == "regular"
+
+
+def is_indirect(raw: bytes, zarr_format: Literal[2, 3]) -> bool:
+    """Return whether only zarr-python could encode chunks as this document states."""
+    try:
+        parse_array(raw, zarr_format)
+    except IndirectError:
+        return True
+    return False
 
 
 def inner_codecs(document: JSON) -> list[JSON]:
@@ -174,6 +226,51 @@ def v2_compressor(codec: JSON) -> JSON | None:
     elif not settings.get("checksum", True):
         del settings["checksum"]
     return {"id": codec["name"], **settings}
+
+
+def v3_compressor(compressor: Any, dtype: np.dtype[Any]) -> JSON | None:
+    """Return a compressor of Zarr v2 as Zarr v3 states it; None where it has none."""
+    if compressor is None:
+        return {}
+    settings = dict(compressor)
+    name = settings.pop("id")
+    if name == "zstd":
+        settings = {"checksum": False, "level": 0} | settings
+        settings["checksum"] = bool(settings["checksum"])
+    elif name == "blosc":
+        shuffle = settings.get("shuffle", 1)
+        if shuffle == AUTO_SHUFFLE:
+            shuffle = 2 if dtype.itemsize == 1 else 1
+        settings["shuffle"] = {n: word for word, n in SHUFFLES.items()}[shuffle]
+        settings.setdefault("blocksize", 0)
+    elif name != "gzip":
+        return None
+    return {"name": name, "configuration": settings}
+
+
+def find_codec(document: JSON, layout: ArrayLayout) -> JSON | None:
+    """Return the compressor of chunks as of Zarr v3; None where both have none such."""
+    order = [axis for axis in layout.order if layout.chunks[axis] > 1]
+    if layout.dtype.kind not in "biuf" or order != sorted(order):
+        return None
+    try:
+        if layout.zarr_format == 2:
+            if document.get("filters"):
+                return None
+            return v3_compressor(document.get("compressor"), layout.dtype)
+        codecs = inner_codecs(document)
+        if name_of(codecs[0]) != "bytes" or len(codecs) > 2:
+            return None
+        if len(codecs) == 1:
+            return {}
+        name = name_of(codecs[1])
+        if name not in COMPRESSORS:
+            return None
+        settings = configuration_of(codecs[1])
+        settings.pop("typesize", None)
+        return {"name": name, "configuration": settings}
+    except (AttributeError, KeyError, TypeError):
+        return None
 
 
 def chunk_codecs(dtype: np.dtype[Any], codec: JSON) -> list[JSON]:
