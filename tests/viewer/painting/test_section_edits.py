@@ -192,7 +192,7 @@ def keep_everything(layer):
     ("refuse", "reason"),
     [
         (lock, "Label 7 is locked. Unlock it first."),
-        (hide, "Label 7 is hidden. Show it first."),
+        (hide, "These labels are hidden. Show them first."),
         (make_read_only, "cannot be edited: they are stored in wax."),
         (select(0), "a label other than 0"),
         (select(8), "no pixel of label 8"),
